@@ -1,0 +1,318 @@
+"""The values that every decision is made of. All are immutable and safe to share between threads and tasks.
+
+Construction sits on the hot path next to a sub-microsecond decision, so `Principal` and `AuthzRequest` write their
+slots directly and remember which strings they have already found clean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, NoReturn
+
+from remit.authz.vocabulary import flaw
+
+__all__ = [
+    "EMPTY",
+    "AuthzDecision",
+    "AuthzReason",
+    "AuthzRequest",
+    "Explanation",
+    "FrozenDict",
+    "Obligation",
+    "Principal",
+    "RuleTrace",
+    "deep_freeze",
+]
+
+
+class FrozenDict(dict[str, Any]):
+    """A dict that refuses every change. Hashable when its values are."""
+
+    __slots__ = ()
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("this mapping is frozen; build a new one")
+
+    __setitem__ = __delitem__ = clear = pop = popitem = setdefault = update = __ior__ = _refuse  # type: ignore[assignment]
+
+    def __hash__(self) -> int:  # type: ignore[override]  # dict sets it to None; order must not matter
+        return hash(frozenset(self.items()))
+
+    def __copy__(self) -> FrozenDict:
+        return self
+
+    def __deepcopy__(self, memo: object) -> FrozenDict:
+        return self
+
+    def __reduce__(self) -> tuple[type[FrozenDict], tuple[dict[str, Any]]]:
+        return (FrozenDict, (dict(self),))
+
+
+EMPTY: Final = FrozenDict()
+
+
+def deep_freeze(value: Any) -> Any:
+    """`value` with mappings as `FrozenDict`, lists as tuples and sets as frozensets, all the way down.
+
+    Other objects are kept as they are: attributes are JSON values by contract.
+
+    Raises:
+        TypeError: A mapping has a key that is not a string.
+    """
+    if type(value) in _ATOMS or type(value) is FrozenDict:
+        return value
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                raise TypeError(f"attribute names must be str, got {type(key).__name__} {key!r}")
+        return FrozenDict({key: deep_freeze(item) for key, item in value.items()})
+    if isinstance(value, (list, tuple)):
+        return tuple(deep_freeze(item) for item in value)
+    if isinstance(value, (set, frozenset)):
+        return frozenset(deep_freeze(item) for item in value)
+    return value
+
+
+_ATOMS = frozenset({str, int, float, bool, type(None), bytes})
+
+# Strings already found clean. Bounded: emptied when full, and long strings are never remembered.
+_CLEAN: set[str] = set()
+_CLEAN_MAX = 65_536
+
+
+def _identity(name: str, value: Any) -> str | None:
+    """`value` as an exact, clean str, or None for the empty string.
+
+    Raises:
+        TypeError: Not a str.
+        ValueError: White space around it, invisible characters, or not NFC. Identity is never repaired.
+    """
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be str or None, got {type(value).__name__}")
+    text = str.__str__(value)  # a subclass may compare as it likes; decisions see the exact type only
+    if not text:
+        return None
+    if (reason := flaw(text)) is not None:
+        raise ValueError(f"{name} {text!r} {reason}; identity is never repaired, correct it at the source")
+    _remember(text)
+    return text
+
+
+def _remember(text: str) -> None:
+    if len(text) <= 256:
+        if len(_CLEAN) >= _CLEAN_MAX:
+            _CLEAN.clear()
+        _CLEAN.add(text)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Principal:
+    """Who asks. Built once at the trust boundary, from server-owned context only.
+
+    An empty string becomes None. Nothing is repaired.
+
+    Raises:
+        TypeError: A field is not a str (``is_internal``: not a bool; ``attributes``: not a Mapping with str keys).
+        ValueError: A string has surrounding white space, control or format characters, or is not NFC.
+    """
+
+    user_id: str | None = None
+    role: str | None = None
+    oauth_provider: str | None = None
+    oauth_id: str | None = None
+    channel_user_id: str | None = None
+    is_internal: bool = False
+    attributes: Mapping[str, Any] = field(default=EMPTY)
+    """JSON values that conditions may read as ``r.ctx.principal.attributes.NAME``; deep-frozen."""
+
+    def __init__(
+        self,
+        user_id: str | None = None,
+        role: str | None = None,
+        oauth_provider: str | None = None,
+        oauth_id: str | None = None,
+        channel_user_id: str | None = None,
+        is_internal: bool = False,
+        attributes: Mapping[str, Any] = EMPTY,
+    ) -> None:
+        if user_id is not None and (type(user_id) is not str or user_id not in _CLEAN):
+            user_id = _identity("user_id", user_id)
+        if role is not None and (type(role) is not str or role not in _CLEAN):
+            role = _identity("role", role)
+        if oauth_provider is not None:
+            oauth_provider = _identity("oauth_provider", oauth_provider)
+        if oauth_id is not None:
+            oauth_id = _identity("oauth_id", oauth_id)
+        if channel_user_id is not None:
+            channel_user_id = _identity("channel_user_id", channel_user_id)
+        if is_internal is not False and is_internal is not True:
+            raise TypeError(f"is_internal must be a bool, got {type(is_internal).__name__}")
+        if attributes is not EMPTY:
+            if not isinstance(attributes, Mapping):
+                raise TypeError(f"attributes must be a Mapping, got {type(attributes).__name__}")
+            attributes = deep_freeze(attributes)
+        _set_user_id(self, user_id)
+        _set_role(self, role)
+        _set_oauth_provider(self, oauth_provider)
+        _set_oauth_id(self, oauth_id)
+        _set_channel_user_id(self, channel_user_id)
+        _set_is_internal(self, is_internal)
+        _set_attributes(self, attributes)
+
+
+_set_user_id = Principal.__dict__["user_id"].__set__
+_set_role = Principal.__dict__["role"].__set__
+_set_oauth_provider = Principal.__dict__["oauth_provider"].__set__
+_set_oauth_id = Principal.__dict__["oauth_id"].__set__
+_set_channel_user_id = Principal.__dict__["channel_user_id"].__set__
+_set_is_internal = Principal.__dict__["is_internal"].__set__
+_set_attributes = Principal.__dict__["attributes"].__set__
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class AuthzRequest:
+    """May `principal` do `action` on the `target` of type `resource`?
+
+    Raises:
+        TypeError: `principal` is not a `Principal`, or `context` not a Mapping.
+        ValueError: `resource`, `action` or `target` is empty or not a str.
+    """
+
+    principal: Principal
+    resource: str
+    action: str
+    target: str
+    context: Mapping[str, Any] = field(default=EMPTY)
+    """What conditions may read as ``r.ctx.…``: ``args`` (the call's arguments, JSON values) and ids. Copied, one level."""
+
+    def __init__(
+        self, principal: Principal, resource: str, action: str, target: str, context: Mapping[str, Any] = EMPTY
+    ) -> None:
+        if type(principal) is not Principal and not isinstance(principal, Principal):
+            raise TypeError(f"principal must be a Principal, got {type(principal).__name__}")
+        if not (
+            type(resource) is str and resource and type(action) is str and action and type(target) is str and target
+        ):
+            resource, action, target = _name("resource", resource), _name("action", action), _name("target", target)
+        if type(context) is not FrozenDict:
+            if not isinstance(context, Mapping):
+                raise TypeError(f"context must be a Mapping, got {type(context).__name__}")
+            context = FrozenDict(context)
+        _set_principal(self, principal)
+        _set_resource(self, resource)
+        _set_action(self, action)
+        _set_target(self, target)
+        _set_context(self, context)
+
+
+def _name(what: str, value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{what} must be a non-empty str, got {value!r}")
+    return str.__str__(value)
+
+
+_set_principal = AuthzRequest.__dict__["principal"].__set__
+_set_resource = AuthzRequest.__dict__["resource"].__set__
+_set_action = AuthzRequest.__dict__["action"].__set__
+_set_target = AuthzRequest.__dict__["target"].__set__
+_set_context = AuthzRequest.__dict__["context"].__set__
+
+
+@dataclass(frozen=True, slots=True)
+class AuthzReason:
+    """Why. `code` is namespaced (``authz.denied``); `message` is for operators and never shown to the model."""
+
+    code: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Obligation:
+    """What the enforcement point must do before it may act on the decision. An unknown type is a denial."""
+
+    type: str
+    id: str = ""
+    properties: Mapping[str, Any] = field(default=EMPTY)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "properties", deep_freeze(self.properties))
+
+
+APPROVAL: Final = "approval"
+
+
+@dataclass(frozen=True, slots=True)
+class AuthzDecision:
+    """One answer of a policy brain.
+
+    It has no truth value: ``if decision:`` raises, since every object is true and a denial must not be.
+
+    Raises:
+        TypeError: `allow` is not exactly True or False, or a reason or obligation has another type.
+        ValueError: `allow` is True although an obligation asks for approval.
+    """
+
+    allow: bool
+    reasons: tuple[AuthzReason, ...] = ()
+    policy_id: str | None = None
+    """The rule that decided, for example ``policy.csv:42``."""
+    policy_version: str | None = None
+    obligations: tuple[Obligation, ...] = ()
+    metadata: Mapping[str, Any] = field(default=EMPTY)
+    asks: bool = field(init=False, repr=False, compare=False, default=False)
+    """True when a human must approve. Such a decision has ``allow=False``: who knows no approvals denies."""
+
+    def __post_init__(self) -> None:
+        if self.allow is not True and self.allow is not False:
+            raise TypeError(f"allow must be True or False, got {type(self.allow).__name__} {self.allow!r}")
+        set_ = object.__setattr__
+        set_(self, "reasons", _tuple_of(AuthzReason, "reasons", self.reasons))
+        set_(self, "obligations", _tuple_of(Obligation, "obligations", self.obligations))
+        set_(self, "metadata", deep_freeze(self.metadata))
+        if any(o.type == APPROVAL for o in self.obligations):
+            if self.allow:
+                raise ValueError("a decision that requires approval must have allow=False")
+            set_(self, "asks", True)
+
+    def __bool__(self) -> bool:
+        raise TypeError("a decision has no truth value; use `decision.allow is True`")
+
+    @property
+    def code(self) -> str:
+        """The first reason's code, or ``authz.allowed`` / ``authz.denied``."""
+        return self.reasons[0].code if self.reasons else ("authz.allowed" if self.allow else "authz.denied")
+
+
+def _tuple_of(kind: type, name: str, values: Iterable[Any]) -> tuple[Any, ...]:
+    out = tuple(values)
+    for value in out:
+        if not isinstance(value, kind):
+            raise TypeError(f"{name} must hold {kind.__name__}, got {type(value).__name__}")
+    return out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleTrace:
+    """One rule that matched, or nearly matched, a request."""
+
+    policy_id: str
+    text: str
+    """The rule as the operator wrote it."""
+    effect: Literal["allow", "deny", "ask"]
+    outcome: Literal["decides", "applies", "overridden", "condition-false", "condition-unknown"]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """The trace of one decision, for operators. Never shown to a model."""
+
+    request: AuthzRequest
+    decision: AuthzDecision
+    subjects: tuple[str, ...] = ()
+    """Every subject (user, roles, inherited roles) in whose name rules were looked up."""
+    rules: tuple[RuleTrace, ...] = ()
+    changes: tuple[str, ...] = ()
+    """The smallest changes of the policy that would allow the request, each as a line to add or remove."""
+    notes: tuple[str, ...] = ()
