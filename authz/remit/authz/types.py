@@ -184,7 +184,7 @@ class AuthzRequest:
     action: str
     target: str
     context: Mapping[str, Any] = field(default=EMPTY)
-    """What conditions may read as ``r.ctx.…``: ``args`` (the call's arguments, JSON values) and ids. Copied, one level."""
+    """What conditions may read as ``r.ctx.…``: ``args`` (the call's arguments as JSON) and ids. Copied, one level."""
 
     def __init__(
         self, principal: Principal, resource: str, action: str, target: str, context: Mapping[str, Any] = EMPTY

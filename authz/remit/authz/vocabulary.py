@@ -125,7 +125,7 @@ def skeleton(name: str) -> str:
 
 
 def look_alike(name: str, known: Iterable[str]) -> str | None:
-    """The member of `known` that `name` could be mistaken for on a screen, or None. No name is a look-alike of itself."""
+    """The member of `known` that `name` could be mistaken for on a screen, or None. A name never resembles itself."""
     if name.isascii():
         return None
     shape = skeleton(name)

@@ -1,0 +1,329 @@
+"""The settings of `authz.yaml`: typed, frozen, strict. Every error names file, line and key, and all come at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
+
+from remit.authz.documents import Document, DocumentError, did_you_mean, read_document
+from remit.authz.errors import ConfigError, Problem
+from remit.authz.vocabulary import RESOURCES, flaw
+
+__all__ = [
+    "AuthorizationConfig",
+    "GuardrailsConfig",
+    "LedgerConfig",
+    "ProviderConfig",
+    "VocabularyConfig",
+    "config_schema",
+    "load_config",
+    "state_dir",
+]
+
+ENV_PREFIX: Final = "REMIT_"
+OTHER_VARIABLES: Final = frozenset({"REMIT_CONFIG", "REMIT_STATE_DIR", "REMIT_POLICY_URL"})
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
+
+
+class ProviderConfig(_Section):
+    """Which class answers, and what its constructor gets."""
+
+    use: Annotated[str, Field(min_length=1)]
+    """Entry-point name (`casbin`) or class path (`package.module:Class`)."""
+    config: Mapping[str, Any] = Field(default_factory=dict)
+    """Keyword arguments of the class. Nested `{use, config}` values are built first."""
+
+
+class VocabularyConfig(_Section):
+    """What this deployment adds to the vocabulary."""
+
+    resources: tuple[str, ...] = ()
+    """Extra resource types, beside those that remit knows."""
+
+    @field_validator("resources", mode="before")
+    @classmethod
+    def _list(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
+
+    @field_validator("resources")
+    @classmethod
+    def _names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for name in value:
+            if (reason := flaw(name)) is not None:
+                raise ValueError(f"the resource type {name!r} {reason}")
+            if name in RESOURCES:
+                raise ValueError(f"the resource type {name!r} is known already; leave it out")
+        return value
+
+
+class GuardrailsConfig(_Section):
+    """An explicit guardrail, asked after the policy for every tool call."""
+
+    enabled: bool = False
+    fail_closed: bool = True
+    """Whether a failing guardrail denies."""
+    passport: str | None = None
+    """Sent to the guardrail as `agent_id`."""
+    provider: ProviderConfig | None = None
+
+
+class LedgerConfig(_Section):
+    """Where decisions are recorded."""
+
+    sink: Literal["file", "none"] = "file"
+    path: Annotated[str, Field(min_length=1)] = "decisions.jsonl"
+    """Relative to `REMIT_STATE_DIR`, never to the policy folder."""
+    sample_allow: Annotated[float, Field(ge=0.0, le=1.0)] = 1.0
+    """Share of allowed decisions that are recorded. Denials always are."""
+    mask: tuple[str, ...] = ()
+    """Names of arguments and attributes whose values are never recorded."""
+    required: bool = False
+    """Whether a decision that cannot be recorded is a denial."""
+
+    @field_validator("mask", mode="before")
+    @classmethod
+    def _list(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
+
+
+class _Authorization(_Section):
+    enabled: bool = False
+    """Off means absent: no provider is imported and nothing is filtered or denied."""
+    fail_closed: bool = True
+    """Whether a failing provider denies. False is an explicit choice and is logged."""
+    default_role: str | None = None
+    """Role of a caller who has none. Checked against the policy at start."""
+    deadline_ms: Annotated[int, Field(ge=1, le=600_000)] = 2000
+    """Milliseconds that a blocking or remote provider may take for one answer."""
+    provider: ProviderConfig | None = None
+    vocabulary: VocabularyConfig = VocabularyConfig()
+
+    @field_validator("default_role")
+    @classmethod
+    def _role(cls, value: str | None) -> str | None:
+        if value is not None and (reason := flaw(value)) is not None:
+            raise ValueError(f"the role {value!r} {reason}")
+        return value
+
+
+class _File(_Section):
+    """The shape of `authz.yaml`."""
+
+    version: Literal[1] = 1
+    authorization: _Authorization = _Authorization()
+    guardrails: GuardrailsConfig = GuardrailsConfig()
+    ledger: LedgerConfig = LedgerConfig(sink="none")
+
+
+class AuthorizationConfig(_Authorization):
+    """A validated `authz.yaml`: the keys of `authorization:` plus its sibling sections.
+
+    Equality and hash go by identity: one configuration object stands for one loaded file.
+    """
+
+    guardrails: GuardrailsConfig = GuardrailsConfig()
+    ledger: LedgerConfig = LedgerConfig(sink="none")
+    base_dir: Path = Path()
+    """Folder that relative paths are relative to."""
+    source: str = "<mapping>"
+    """The file, as it was named to `load_config`."""
+
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+
+def config_schema() -> dict[str, Any]:
+    """JSON Schema (draft 2020-12) of `authz.yaml`, for editors."""
+    schema = _File.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "authz.yaml"}
+
+
+def state_dir() -> Path:
+    """Where remit keeps what it writes: `REMIT_STATE_DIR`, else `.remit` below the working directory."""
+    return Path(os.environ.get("REMIT_STATE_DIR") or ".remit")
+
+
+def load_config(path_or_mapping: str | os.PathLike[str] | Mapping[str, Any]) -> AuthorizationConfig:
+    """Validate a configuration.
+
+    Environment variables override single keys: ``REMIT_AUTHORIZATION__FAIL_CLOSED=false``, double underscores between
+    the levels, lists and mappings as JSON.
+
+    Args:
+        path_or_mapping: The file, or a mapping of the same shape; then relative paths start at the working directory.
+
+    Raises:
+        ConfigError: Every problem at once, with file, line and key.
+    """
+    if isinstance(path_or_mapping, Mapping):
+        document, base = Document(_plain(path_or_mapping), "<mapping>"), Path.cwd()
+    else:
+        path = Path(path_or_mapping)
+        try:
+            document = read_document(path, file=str(path))
+        except DocumentError as exc:
+            raise ConfigError(exc.problems) from exc
+        base = path.resolve().parent
+    if document.data is None:
+        raise ConfigError(
+            document.problem((), "is empty", "state at least `authorization: {enabled: false}`", code="empty")
+        )
+    if not isinstance(document.data, dict):
+        raise ConfigError(document.problem((), "must be a mapping with the section `authorization`", code="type"))
+    data, overridden = _with_environment(document.data)
+    try:
+        parsed = _File.model_validate(data)
+    except ValidationError as exc:
+        raise ConfigError(_problems(exc, document, overridden)) from exc
+    section = parsed.authorization
+    if section.enabled and section.provider is None:
+        raise ConfigError(
+            document.problem(
+                ("authorization",),
+                "authorization is enabled but names no provider",
+                "add `provider: {use: casbin, config: {...}}`",
+                code="missing",
+            )
+        )
+    if parsed.guardrails.enabled and parsed.guardrails.provider is None:
+        raise ConfigError(
+            document.problem(
+                ("guardrails",),
+                "guardrails are enabled but name no provider",
+                "add `provider: {use: allowlist, config: {...}}`",
+                code="missing",
+            )
+        )
+    return AuthorizationConfig(
+        **{name: getattr(section, name) for name in _Authorization.model_fields},
+        guardrails=parsed.guardrails,
+        ledger=parsed.ledger,
+        base_dir=base,
+        source=document.file,
+    )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value
+
+
+_SECTIONS: Final[Mapping[str, type[BaseModel]]] = MappingProxyType(
+    {"authorization": _Authorization, "guardrails": GuardrailsConfig, "ledger": LedgerConfig}
+)
+
+
+def _variables() -> dict[str, tuple[tuple[str, ...], Any]]:
+    """Variable name -> (path, annotation) of every key that the environment may override."""
+    out: dict[str, tuple[tuple[str, ...], Any]] = {}
+
+    def walk(model: type[BaseModel], path: tuple[str, ...]) -> None:
+        for name, info in model.model_fields.items():
+            at = (*path, name)
+            out[ENV_PREFIX + "__".join(at).upper()] = (at, info.annotation)
+            if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):
+                walk(info.annotation, at)
+
+    for section, model in _SECTIONS.items():
+        walk(model, (section,))
+    return out
+
+
+def _with_environment(data: dict[str, Any]) -> tuple[dict[str, Any], dict[tuple[str, ...], str]]:
+    """`data` with the overrides laid over it, and which variable set which path."""
+    mine = {
+        name: text
+        for name, text in os.environ.items()
+        if name.startswith(ENV_PREFIX) and ("__" in name or name.removeprefix(ENV_PREFIX).lower() in _SECTIONS)
+    }
+    if not mine:
+        return data, {}
+    known = _variables()
+    out, overridden, problems = _plain(data), {}, []
+    for name in sorted(mine):
+        if name not in known:
+            problems.append(
+                Problem(name, 0, "is no setting", did_you_mean(name, [*known, *OTHER_VARIABLES]), "unknown-key")
+            )
+            continue
+        path, annotation = known[name]
+        adapter: TypeAdapter[Any] = TypeAdapter(annotation)
+        try:
+            if mine[name][:1] in ("[", "{"):
+                value = adapter.dump_python(adapter.validate_json(mine[name]))
+            else:
+                value = adapter.validate_python(mine[name], strict=False)
+        except ValidationError as exc:
+            for error in exc.errors(include_url=False, include_input=False):
+                problems.append(Problem(name, 0, _sentence(error["msg"]), f"it sets {'.'.join(path)}", "environment"))
+            continue
+        target = out
+        for part in path[:-1]:
+            inner = target.get(part)
+            if not isinstance(inner, dict):
+                inner = target[part] = {}
+            target = inner
+        target[path[-1]] = value
+        overridden[path] = name
+    if problems:
+        raise ConfigError(problems)
+    return out, overridden
+
+
+_ADVICE: Final = MappingProxyType(
+    {
+        "bool_type": "write true or false, without quotes",
+        "bool_parsing": "write true or false",
+        "int_type": "write a whole number, without quotes",
+        "string_type": "write text; put it in quotes when it looks like a number",
+        "missing": "add it",
+    }
+)
+
+
+def _problems(exc: ValidationError, document: Document, overridden: Mapping[tuple[str, ...], str]) -> list[Problem]:
+    out = []
+    for error in exc.errors(include_url=False, include_input=False):  # the input may hold a secret
+        path = tuple(error["loc"])
+        if error["type"] == "extra_forbidden":
+            name = str(path[-1])
+            advice = did_you_mean(name, _fields_at(path[:-1]))
+            out.append(document.problem(path, f"unknown key {name!r}", advice, code="unknown-key"))
+            continue
+        problem = document.problem(
+            path, _sentence(error["msg"]), _ADVICE.get(error["type"], ""), code=error["type"].replace("_", "-")
+        )
+        variable = overridden.get(tuple(str(part) for part in path))
+        out.append(problem if variable is None else Problem(variable, 0, problem.message, "", problem.code))
+    return out
+
+
+def _fields_at(path: tuple[str | int, ...]) -> list[str]:
+    model: Any = _File
+    for part in path:
+        info = getattr(model, "model_fields", {}).get(part)
+        if info is None:
+            return []
+        options = [info.annotation, *getattr(info.annotation, "__args__", ())]
+        model = next((o for o in options if isinstance(o, type) and issubclass(o, BaseModel)), None)
+    return list(getattr(model, "model_fields", {}))
+
+
+def _sentence(message: str) -> str:
+    """Pydantic's message in our style: lower case, without its prefix."""
+    text = message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    text = text.removeprefix("Input should be ")
+    if text != message.removeprefix("Value error, "):
+        text = f"must be {text}"
+    return text[:1].lower() + text[1:]

@@ -1,0 +1,44 @@
+"""What tooling needs from a provider beyond the shared protocols. Providers fulfil these by shape, without importing them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol, runtime_checkable
+
+
+class ListedRule(Protocol):
+    """One rule of the loaded policy, as far as tools can talk about it without knowing the policy language."""
+
+    @property
+    def policy_id(self) -> str:
+        """As decisions name it: ``policy.csv:42``."""
+        ...
+
+    @property
+    def text(self) -> str:
+        """The rule as the operator wrote it; what an `Explanation` shows for the same rule."""
+        ...
+
+    @property
+    def effect(self) -> Literal["allow", "deny", "ask"]: ...
+
+    @property
+    def resource(self) -> str | None:
+        """The one resource type that the rule is about, or None when it is about several or the model has no such notion."""
+        ...
+
+    @property
+    def target(self) -> str | None:
+        """The name or pattern that the rule is about, or None when it is about everything."""
+        ...
+
+    def matches(self, name: str) -> bool:
+        """Whether `target` covers the name of one thing."""
+        ...
+
+
+@runtime_checkable
+class ListsRules(Protocol):
+    """Can enumerate its rules: what rule coverage and the comparison with a catalogue need."""
+
+    def rules(self) -> Sequence[ListedRule]: ...
