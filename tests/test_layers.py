@@ -24,14 +24,16 @@ sys.exit(lint_imports(config_filename=str(copy / "pyproject.toml"), no_cache=Tru
 """
 
 PLANTED = {
-    "layers": ("authz/remit/authz/judge.py", "import remit.middlewares"),
+    "packages": ("authz/remit/authz/judge.py", "import remit.middlewares"),
+    "authz": ("authz/remit/authz/types.py", "def late():\n    import remit.authz.judge"),
     "providers": ("providers/remit/providers/casbin/rules.py", "def late():\n    import remit.authz.judge"),
     "found-by-name": ("authz/remit/authz/tickets.py", "from remit.providers.casbin import rules"),
     "facade": ("authz/remit/authz/ledger/__init__.py", "from remit.authz import AuthzRequest"),
     "frameworks": ("authz/remit/authz/wire.py", "import langchain_core.tools"),
 }
 NAMES = {
-    "layers": "Imports point downward",
+    "packages": "Packages import downward",
+    "authz": "Modules of the decision layer import downward",
     "providers": "Providers stand on types, vocabulary, protocol and configuration alone",
     "found-by-name": "Providers are found by name, never imported",
     "facade": "Inside the packages nobody goes through the public facade",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter, ValidationError, field_validator
 
 from remit.authz.documents import Document, DocumentError, did_you_mean, read_document
 from remit.authz.errors import ConfigError, Problem
@@ -136,8 +136,15 @@ class AuthorizationConfig(_Authorization):
     source: str = "<mapping>"
     """The file, as it was named to `load_config`."""
 
+    _document: Document | None = PrivateAttr(default=None)
+
     __hash__ = object.__hash__
     __eq__ = object.__eq__
+
+    def problem(self, path: Iterable[str | int], message: str, advice: str = "", *, code: str = "invalid") -> Problem:
+        """A `Problem` at the key `path` of the file this configuration came from."""
+        document = self._document or Document(None, self.source)
+        return document.problem(path, message, advice, code=code)
 
 
 def config_schema() -> dict[str, Any]:
@@ -202,13 +209,15 @@ def load_config(path_or_mapping: str | os.PathLike[str] | Mapping[str, Any]) -> 
                 code="missing",
             )
         )
-    return AuthorizationConfig(
+    config = AuthorizationConfig(
         **{name: getattr(section, name) for name in _Authorization.model_fields},
         guardrails=parsed.guardrails,
         ledger=parsed.ledger,
         base_dir=base,
         source=document.file,
     )
+    config._document = document
+    return config
 
 
 def _plain(value: Any) -> Any:

@@ -6,19 +6,20 @@ import threading
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from pathlib import Path
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from remit.authz.config import AuthorizationConfig, ProviderConfig
 from remit.authz.documents import did_you_mean
-from remit.authz.errors import ConfigError, Problem
+from remit.authz.errors import ConfigError
 from remit.authz.provider import AuthorizationProvider, GuardrailProvider, ValidatesRole
 
 PROVIDERS: Final = "remit.providers"
 """Entry-point group of authorization providers."""
 GUARDRAILS: Final = "remit.guardrails"
 """Entry-point group of explicit guardrails."""
+
+_Path = tuple[str | int, ...]
 
 _shared: WeakKeyDictionary[AuthorizationConfig, AuthorizationProvider] = WeakKeyDictionary()
 _shared_lock = threading.Lock()
@@ -35,17 +36,14 @@ def resolve_authorization_provider(config: AuthorizationConfig) -> Authorization
     """
     if config.enabled is not True:
         return None
+    at = ("authorization", "provider")
     if config.provider is None:
-        raise ConfigError(
-            Problem(config.source, 0, "names no provider", "add one", "missing", "authorization.provider")
-        )
-    builder = _Builder(PROVIDERS, config.source, config.base_dir)
-    provider = builder.build(config.provider, "authorization.provider")
-    _require(provider, AuthorizationProvider, config.provider.use, config.source, "authorization.provider")
+        raise ConfigError(config.problem(at, "names no provider", "add one", code="missing"))
+    provider: AuthorizationProvider = _Builder(PROVIDERS, config).build(config.provider, at)
+    _require(provider, AuthorizationProvider, config, config.provider.use, at)
     if config.default_role is not None and isinstance(provider, ValidatesRole):
         provider.validate_role(config.default_role, field="authorization.default_role")
-    checked: AuthorizationProvider = provider
-    return checked
+    return provider
 
 
 def shared_provider(config: AuthorizationConfig) -> AuthorizationProvider | None:
@@ -76,103 +74,94 @@ def resolve_guardrail_provider(config: AuthorizationConfig) -> GuardrailProvider
     section = config.guardrails
     if section.enabled is not True or section.provider is None:
         return None
-    builder = _Builder(GUARDRAILS, config.source, config.base_dir)
-    provider = builder.build(section.provider, "guardrails.provider")
-    _require(provider, GuardrailProvider, section.provider.use, config.source, "guardrails.provider")
-    checked: GuardrailProvider = provider
-    return checked
+    at = ("guardrails", "provider")
+    provider: GuardrailProvider = _Builder(GUARDRAILS, config).build(section.provider, at)
+    _require(provider, GuardrailProvider, config, section.provider.use, at)
+    return provider
 
 
-def _require(provider: Any, protocol: type, use: str, source: str, key: str) -> None:
+def _require(provider: Any, protocol: type, config: AuthorizationConfig, use: str, at: _Path) -> None:
     """Refuse what does not have the members of `protocol`, by name: a missing method must not surface at a decision."""
     methods = [name for name in vars(protocol) if not name.startswith("_") and callable(getattr(protocol, name))]
     missing = [name for name in methods if not callable(getattr(provider, name, None))]
     if not isinstance(getattr(provider, "name", None), str):
         missing.insert(0, "name")
     if missing:
-        what = (
-            f"{use!r} gave a {type(provider).__name__}, which is no {protocol.__name__}: it lacks {', '.join(missing)}"
-        )
+        lacks = ", ".join(missing)
+        what = f"{use!r} gave a {type(provider).__name__}, which is no {protocol.__name__}: it lacks {lacks}"
         advice = "implement them; remit.authz.testing checks the rest"
-        raise ConfigError(Problem(source, 0, what, advice, "not-a-provider", f"{key}.use"))
+        raise ConfigError(config.problem((*at, "use"), what, advice, code="not-a-provider"))
 
 
 class _Builder:
-    def __init__(self, group: str, source: str, base_dir: Path) -> None:
-        self.group, self.source, self.base_dir = group, source, base_dir
+    def __init__(self, group: str, config: AuthorizationConfig) -> None:
+        self.group, self.config = group, config
 
-    def build(self, spec: ProviderConfig, key: str) -> Any:
-        target = self._target(spec.use, f"{key}.use")
+    def build(self, spec: ProviderConfig, at: _Path) -> Any:
+        target = self._target(spec.use, (*at, "use"))
         if not isinstance(target, type):
-            raise self._problem(
-                f"{key}.use", f"{spec.use!r} is a {type(target).__name__}, not a class", "name the class"
-            )
-        options = {name: self._nested(value, f"{key}.config.{name}") for name, value in spec.config.items()}
+            what = f"{spec.use!r} is a {type(target).__name__}, not a class"
+            raise self._problem((*at, "use"), what, "name the class")
+        options = {name: self._nested(value, (*at, "config", name)) for name, value in spec.config.items()}
         from_config = getattr(target, "from_config", None)
         try:
             if callable(from_config):
-                return from_config(options, base_dir=self.base_dir)
+                return from_config(options, base_dir=self.config.base_dir)
             return target(**options)
         except ConfigError as exc:
             if exc.problems:
                 raise ConfigError(exc.problems) from exc
-            raise self._problem(f"{key}.config", f"{spec.use!r} cannot be built: {exc}", "correct its config") from exc
+            raise self._problem((*at, "config"), f"{spec.use!r} cannot be built: {exc}", "") from exc
         except Exception as exc:
-            raise self._problem(
-                f"{key}.config", f"{spec.use!r} cannot be built: {type(exc).__name__}: {exc}", "correct its config"
-            ) from exc
+            what = f"{spec.use!r} cannot be built: {type(exc).__name__}: {exc}"
+            raise self._problem((*at, "config"), what, "correct its config") from exc
 
-    def _nested(self, value: Any, key: str) -> Any:
+    def _nested(self, value: Any, at: _Path) -> Any:
         if isinstance(value, Mapping) and "use" in value and set(value) <= {"use", "config"}:
             use, config = value["use"], value.get("config", {})
             if not isinstance(use, str) or not isinstance(config, Mapping):
-                raise self._problem(key, "must be {use: name, config: {...}}", "correct it")
-            return self.build(ProviderConfig(use=use, config=dict(config)), key)
+                raise self._problem(at, "must be {use: name, config: {...}}", "correct it")
+            return self.build(ProviderConfig(use=use, config=dict(config)), at)
         if isinstance(value, list):
-            return [self._nested(item, f"{key}[{index}]") for index, item in enumerate(value)]
+            return [self._nested(item, (*at, index)) for index, item in enumerate(value)]
         return value
 
-    def _target(self, use: str, key: str) -> Any:
+    def _target(self, use: str, at: _Path) -> Any:
         if ":" in use:
-            return self._class_path(use, key)
-        found: dict[str, list[EntryPoint]] = {}
+            return self._class_path(use, at)
+        found: dict[str, dict[str, EntryPoint]] = {}
         for entry in entry_points(group=self.group):
-            found.setdefault(entry.name, []).append(entry)
-        candidates = {entry.value: entry for entry in found.get(use, [])}
+            found.setdefault(entry.name, {})[entry.value] = entry
+        candidates = found.get(use, {})
         if not candidates:
-            advice = did_you_mean(use, found) + " (or a class path, module:Class)"
-            raise self._problem(key, f"no installed distribution registers {use!r} in {self.group!r}", advice)
+            advice = did_you_mean(use, found) + " (or a class path, package.module:Class)"
+            raise self._problem(at, f"no installed distribution registers {use!r} in {self.group!r}", advice)
         if len(candidates) > 1:
-            raise self._problem(
-                key, f"{use!r} is registered more than once: {', '.join(sorted(candidates))}", "uninstall all but one"
-            )
-        (entry,) = candidates.values()
+            what = f"{use!r} is registered more than once: {', '.join(sorted(candidates))}"
+            raise self._problem(at, what, "uninstall all but one; nobody may guess which one decides access")
+        ((value, entry),) = candidates.items()
         try:
             return entry.load()
         except Exception as exc:
-            raise self._problem(key, f"{use!r} ({entry.value}) cannot be imported: {exc}", self._extra(exc)) from exc
+            what = f"{use!r} ({value}) cannot be imported: {type(exc).__name__}: {exc}"
+            raise self._problem(at, what, _missing_extra(exc)) from exc
 
-    def _class_path(self, use: str, key: str) -> Any:
+    def _class_path(self, use: str, at: _Path) -> Any:
         module, _, attribute = use.partition(":")
         try:
             target: Any = import_module(module)
             for part in attribute.split("."):
                 target = getattr(target, part)
         except Exception as exc:
-            raise self._problem(
-                key, f"{use!r} cannot be imported: {type(exc).__name__}: {exc}", "write it as package.module:Class"
-            ) from exc
+            what = f"{use!r} cannot be imported: {type(exc).__name__}: {exc}"
+            raise self._problem(at, what, "write it as package.module:Class") from exc
         return target
 
-    @staticmethod
-    def _extra(exc: Exception) -> str:
-        if isinstance(exc, ModuleNotFoundError) and (exc.name or "").split(".")[0] in _EXTRAS:
-            extra = _EXTRAS[(exc.name or "").split(".")[0]]
-            return f"install the extra: remit[{extra}]"
-        return "install the distribution that provides it"
-
-    def _problem(self, key: str, message: str, advice: str) -> ConfigError:
-        return ConfigError(Problem(self.source, 0, message, advice, "provider", key))
+    def _problem(self, at: _Path, message: str, advice: str) -> ConfigError:
+        return ConfigError(self.config.problem(at, message, advice, code="provider"))
 
 
-_EXTRAS: Final = {"httpx2": "remote", "langchain": "agent", "langchain_core": "agent", "langgraph": "agent"}
+def _missing_extra(exc: Exception) -> str:
+    package = (exc.name or "").partition(".")[0] if isinstance(exc, ModuleNotFoundError) else ""
+    extra = {"httpx2": "remote", "langchain": "agent", "langchain_core": "agent", "langgraph": "agent"}.get(package)
+    return f"install the extra: remit[{extra}]" if extra else "install the distribution that provides it"

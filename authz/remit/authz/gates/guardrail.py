@@ -91,12 +91,12 @@ class GuardrailAuthorizationAdapter:
 
     def _question(self, request: GuardrailRequest) -> AuthzRequest | GuardrailDecision:
         """What to ask the provider, or the answer when it must not be asked."""
-        if any(request.tool is tool for tool in self.infrastructure_tools):
-            return INFRASTRUCTURE
         try:
             principal = build_principal_from_context(request, default_role=self.default_role)
         except (TypeError, ValueError) as exc:
             return _refused("authz.malformed_identity", exc)
+        if any(request.tool is tool for tool in self.infrastructure_tools):
+            return INFRASTRUCTURE
         context = FrozenDict(
             {
                 wire.CTX_ARGS: request.tool_input,

@@ -1,1 +1,1 @@
-"""Operator's tools as pure functions: requests from text, policy tests, lint, reports. The command line is one caller."""
+"""Operator's tools as pure functions: requests from text, policy tests, lint, reports. `remit.cli` is one caller."""

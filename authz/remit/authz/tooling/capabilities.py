@@ -1,4 +1,4 @@
-"""What tooling needs from a provider beyond the shared protocols. Providers fulfil these by shape, without importing them."""
+"""What tooling needs from a provider beyond the shared protocols. Providers fulfil these by shape, not by import."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ListedRule(Protocol):
 
     @property
     def resource(self) -> str | None:
-        """The one resource type that the rule is about, or None when it is about several or the model has no such notion."""
+        """The resource type that the rule is about; None when it is about several, or the model knows no such thing."""
         ...
 
     @property

@@ -1,0 +1,83 @@
+"""Everything that can be said about a policy without asking it anything: one list of problems, sorted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from remit.authz.config import AuthorizationConfig, load_config
+from remit.authz.errors import ConfigError, Problem
+from remit.authz.provider import AuthorizationProvider, PolicyTools
+from remit.authz.registry import resolve_authorization_provider, resolve_guardrail_provider
+from remit.authz.tooling.capabilities import ListsRules
+from remit.authz.tooling.catalog import CATALOG_FILE, load_catalog, names_outside
+from remit.authz.tooling.location import PolicyLocation, find_test_files
+from remit.authz.tooling.policytests import load_policy_tests
+
+T = TypeVar("T")
+
+
+def even_if_disabled(config: AuthorizationConfig) -> AuthorizationConfig:
+    """`config` with authorization on: a policy is checked before it is switched on."""
+    return config if config.enabled else config.model_copy(update={"enabled": True})
+
+
+def lint(location: PolicyLocation, *, catalog: Path | None = None) -> list[Problem]:
+    """Check configuration, policy, catalogue and policy tests. What depends on something broken is left out.
+
+    Args:
+        location: Which policy.
+        catalog: The names that exist; None: the `catalog.yaml` beside the policy, if there is one.
+
+    Returns:
+        Problems of every severity, sorted, with file names that lead from the working directory to the files.
+    """
+    found = _Findings(str(location.file))
+    config = found.of(lambda: load_config(location.file))
+    provider: AuthorizationProvider | None = None
+    if config is not None:
+        if config.enabled or config.provider is not None:
+            provider = found.of(lambda: resolve_authorization_provider(even_if_disabled(config)))
+        found.of(lambda: resolve_guardrail_provider(config))
+    if isinstance(provider, PolicyTools):
+        found.problems += _linted(provider, str(location.file))
+    path = catalog or location.folder / CATALOG_FILE
+    if catalog is not None or path.exists():
+        known = found.of(lambda: load_catalog(path))
+        if known is not None and isinstance(provider, ListsRules):
+            found.problems += names_outside(known, provider.rules())
+    resources = config.vocabulary.resources if config is not None else None
+    if resources is not None:  # without the vocabulary a right resource type would be taken for a typo
+        found.of(lambda: load_policy_tests(find_test_files(location), resources=resources))
+    return location.shown(found.problems)
+
+
+class _Findings:
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.problems: list[Problem] = []
+
+    def of(self, read: Callable[[], T]) -> T | None:
+        """What `read` returns; None when it refuses, with its problems noted."""
+        try:
+            return read()
+        except ConfigError as exc:
+            self.problems += exc.problems or [Problem(self.file, 0, str(exc))]
+            return None
+
+
+def _linted(provider: PolicyTools, file: str) -> list[Problem]:
+    """What the provider's own lint says. It may be anybody's code: what it does wrong is a problem, too."""
+    try:
+        answer = provider.lint()
+    except Exception as exc:
+        message = f"the provider's lint failed: {type(exc).__name__}: {exc}"
+        return [Problem(file, 0, message, "report this to its authors", "lint-failed")]
+    if isinstance(answer, list) and all(isinstance(item, Problem) for item in answer):
+        return answer
+    return [
+        Problem(
+            file, 0, "the provider's lint did not answer with problems", "report this to its authors", "lint-failed"
+        )
+    ]
