@@ -1,1 +1,1 @@
-"""Ratio benchmarks: every figure is compared with something measured beside it, in the same run, on the same machine."""
+"""Ratio benchmarks: every figure is compared with something measured beside it, in the same run."""

@@ -6,12 +6,11 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from remit.authz.types import AuthzRequest, Principal
-
 from benchmarks import subjects
 from benchmarks.floor import floor
 from benchmarks.measure import Paired, Row, paired
 from benchmarks.worlds import SIZES, Query, World, as_patterns, world
+from remit.authz.types import AuthzRequest, Principal
 
 GROUP = "decision"
 

@@ -46,5 +46,5 @@ def rows(seconds: float) -> Iterator[Row]:
 def _start(code: str) -> float:
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     begin = time.perf_counter()
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT / "benchmarks", env=environment)
+    subprocess.run([sys.executable, "-P", "-c", code], check=True, cwd=ROOT, env=environment)
     return time.perf_counter() - begin

@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from remit.authz.types import AuthzDecision, AuthzRequest, Principal
-
 from benchmarks.worlds import Query, World
+from remit.authz.types import AuthzDecision, AuthzRequest, Principal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -150,8 +150,6 @@ def _with_requests(base: World) -> World:
 
     half = REQUESTS // 2
     refused = [
-        query
-        for pair in zip(take(draw(denied), half), take(draw(unmentioned), half), strict=True)
-        for query in pair
+        query for pair in zip(take(draw(denied), half), take(draw(unmentioned), half), strict=True) for query in pair
     ]
     return replace(base, allowed=tuple(take(draw(allowed), REQUESTS)), denied=tuple(refused))

@@ -67,9 +67,9 @@ class Enforcer:
         provider = shared_provider(config)
         ledger = None
         if provider is not None and config.ledger.sink != "none":
-            from remit.authz.ledger import DecisionLog
+            from remit.authz.ledger.log import shared_log
 
-            ledger = DecisionLog.from_config(config)
+            ledger = shared_log(config)
         return cls(
             provider,
             default_role=config.default_role,

@@ -21,15 +21,15 @@ class GuardrailAuthorizationAdapter:
 
     What the provider raises passes through: whoever calls this adapter judges failures, once and for all providers.
     What the *caller's* side got wrong (an identity that is not clean, attributes that are no mapping, a call without
-    a tool name) is no failure of the provider, which is never asked; such a call is denied, whatever ``fail_closed`` says.
+    a tool name) is no failure of the provider: such a call is denied unasked, whatever ``fail_closed`` says.
 
     Args:
         provider: The brain that also filtered the tools of this build.
         default_role: The role of a caller without one; None leaves the role open, for the provider to judge.
         resource_type: Resource of the question.
         action: Action of the question.
-        infrastructure_tools: Tool *objects* that this build generated from a catalogue that was filtered already. A call
-            to one of these very objects is allowed without asking the provider; a tool of the same name is not.
+        infrastructure_tools: Tool *objects* that this build generated from a catalogue that was filtered already. A
+            call to one of these very objects is allowed without asking the provider; a tool of the same name is not.
 
     Raises:
         TypeError: A name or None where a tool object is needed.

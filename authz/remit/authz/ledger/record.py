@@ -50,8 +50,8 @@ class Masks:
     """Which values are never written.
 
     Args:
-        names: Names of arguments or attributes (``body``), or dotted paths (``args.mail.body``), ``*`` as in file names.
-            Case is ignored. A name also covers everything below it.
+        names: Names of arguments or attributes (``body``), or dotted paths (``args.mail.body``), with ``*`` as in
+            file names. Case is ignored. A name also covers everything below it.
     """
 
     __slots__ = ("_names",)

@@ -2,8 +2,8 @@
 
 What happens when the disk does not keep up, or refuses: lines wait in a bounded queue. When it is full, further ones
 are dropped and counted, the caller is never held up, and the number is written as a ``dropped`` line as soon as
-writing works again. The writer keeps what it could not write and tries again; only lines that still wait at exit are lost,
-and that is logged.
+writing works again. The writer keeps what it could not write and tries again; only lines that still wait when the sink
+is closed are lost, and that is logged.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import os
 import stat
 import sys
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Final, Protocol
@@ -52,8 +52,11 @@ class Sink(Protocol):
         """Accept one line, without I/O and without waiting. False: it was not accepted."""
         ...
 
-    def close(self) -> None:
-        """Store what was accepted and release everything. Later writes are refused. May be called twice."""
+    def close(self, timeout: float = CLOSE_SECONDS) -> None:
+        """Store what was accepted and release everything, waiting at most `timeout` seconds for it.
+
+        Later writes are refused. May be called twice.
+        """
         ...
 
 
@@ -61,13 +64,14 @@ class FileSink:
     """Appends lines to a file, which is created with permissions 0600.
 
     A file that was moved away (rotation) or deleted is opened anew. Several processes may append to one file: each
-    batch goes out under a lock, and a batch that does not fit is taken back whole. After a fork the child starts with an
-    empty queue and a thread of its own; what the parent had queued is written by the parent.
+    batch goes out under a lock, and a batch that does not fit is taken back whole. After a fork the child starts with
+    an empty queue and a thread of its own; what the parent had queued is written by the parent. At exit every sink is
+    closed.
 
     Args:
         path: The file; its folder must exist.
         capacity: How many lines may wait.
-        required: While writing fails, `write` accepts nothing. Lines accepted just before the failure wait for the disk.
+        required: While writing fails, `write` accepts nothing. Lines accepted just before wait for the disk.
 
     Raises:
         OSError: The file cannot be opened for appending.
@@ -80,7 +84,6 @@ class FileSink:
         self._fd = self._open()
         self._reset()
         _LIVE.add(self)
-        atexit.register(self.close)
 
     def _reset(self) -> None:
         self._queue: SimpleQueue[Render | threading.Event | None] = SimpleQueue()
@@ -132,14 +135,13 @@ class FileSink:
             first, self._closed = not self._closed, True
             thread = self._thread
         if first:
-            atexit.unregister(self.close)
             self._queue.put(None)
             self._wake.set()
         if thread is None:
             self._release()
         elif thread is not threading.current_thread():  # a collector run on the writer's thread may end up here
             thread.join(timeout)
-            if thread.is_alive():
+            if timeout and thread.is_alive():
                 log.error("decision log %s: gave up waiting for the disk; the last records may be missing", self.path)
 
     def _drop(self, count: int = 1) -> None:
@@ -156,11 +158,15 @@ class FileSink:
         last = False
         while not last:
             lines, waiting, last = self._collect()
-            stored = self._store(lines)
-            self._account()
-            if stored:
+            if not lines or self._store(b"".join(lines)):
+                self._written += len(lines)
+                self._account()
                 for event in waiting:
                     event.set()
+            else:
+                self._drop(len(lines))
+        if count := self._dropped - self._reported:
+            log.error("decision log %s: %d records are lost", self.path, count)
         self._release()
 
     def _collect(self) -> tuple[list[bytes], list[threading.Event], bool]:
@@ -185,38 +191,28 @@ class FileSink:
                 return lines, waiting, False
         return lines, waiting, True
 
-    def _store(self, lines: list[bytes]) -> bool:
-        """Append `lines`, however long it takes; False when the sink is closed before it works."""
-        if not lines:
-            return True
-        data = b"".join(lines)
-        for attempt in range(sys.maxsize):
-            final = self._closed
+    def _account(self) -> None:
+        """Write how many lines were dropped since it was last said."""
+        count = self._dropped - self._reported
+        if count and self._store(count_line("dropped", count)):
+            self._reported += count
+
+    def _store(self, data: bytes) -> bool:
+        """Append `data`, however long it takes; False when the sink was closed and it still does not work."""
+        attempt = 0
+        while True:
+            last = self._closed
             try:
                 self._append(data)
             except OSError as exc:
                 self._alarm(exc)
-                if final:
-                    self._drop(len(lines))
-                    log.error("decision log %s: %d records are lost at exit", self.path, self._dropped - self._reported)
+                if last:
                     return False
                 self._wake.wait(RETRY_SECONDS[min(attempt, len(RETRY_SECONDS) - 1)])
+                attempt += 1
             else:
-                self._written += len(lines)
                 self._recovered()
                 return True
-        raise AssertionError  # unreachable: the loop outlasts every process
-
-    def _account(self) -> None:
-        """Write how many lines were dropped since it was last said."""
-        count = self._dropped - self._reported
-        if count and not self._failing:
-            try:
-                self._append(count_line("dropped", count))
-            except OSError as exc:
-                self._alarm(exc)
-            else:
-                self._reported += count
 
     def _alarm(self, exc: OSError) -> None:
         if not self._failing:
@@ -236,8 +232,7 @@ class FileSink:
             OSError: It was not written.
         """
         fd = self._current()
-        _lock(fd, True)
-        try:
+        with locked(fd):
             size = os.lseek(fd, 0, os.SEEK_END) if self._regular else 0
             if size:
                 os.lseek(fd, size - 1, os.SEEK_SET)
@@ -251,8 +246,6 @@ class FileSink:
                 if self._regular:
                     os.ftruncate(fd, size)
                 raise
-        finally:
-            _lock(fd, False)
 
     def _current(self) -> int:
         """The descriptor of the file that now has our path."""
@@ -286,12 +279,25 @@ class FileSink:
         self._closed = closed
 
 
-def _lock(fd: int, on: bool) -> None:
+@contextmanager
+def locked(fd: int) -> Iterator[None]:
+    """Keep other processes that use this function away from the file."""
     if sys.platform != "win32":
-        fcntl.flock(fd, fcntl.LOCK_EX if on else fcntl.LOCK_UN)
+        fcntl.flock(fd, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        if sys.platform != "win32":
+            fcntl.flock(fd, fcntl.LOCK_UN)
 
 
 _LIVE: WeakSet[FileSink] = WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    for sink in list(_LIVE):
+        sink.close()
 
 
 def _after_fork_in_child() -> None:

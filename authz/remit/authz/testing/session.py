@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from remit.authz.provider import AuthorizationProvider, Closes
@@ -152,12 +152,11 @@ def named(exc: BaseException) -> str:
     return f"{type(exc).__name__}: {text[:200]}" if text else type(exc).__name__
 
 
-def caught(call: Callable[[], Any]) -> tuple[Any, Exception | None]:
+def caught(call: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Exception | None]:
     """What `call` answered, or what it raised."""
     try:
-        return call(), None
+        return call(*args, **kwargs), None
+    except NotClaimed:
+        raise
     except Exception as exc:
         return None, exc
-
-
-Coro = Coroutine[Any, Any, T]

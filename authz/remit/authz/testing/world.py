@@ -17,7 +17,7 @@ RESOURCES: Final = ("tool", "model", "route")
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """A condition on one argument of the call: it holds when the argument is there, has a fitting type and compares so."""
+    """A condition on one argument: it holds when the argument is there, has a fitting type and compares so."""
 
     argument: str
     operator: Literal["<=", "=="]
@@ -157,9 +157,7 @@ class Question:
     """Further members of the request's context; a member given here replaces the usual one."""
 
     def principal(self) -> Principal:
-        return Principal(
-            user_id=self.user, role=self.role, is_internal=self.is_internal, attributes=self.attributes
-        )
+        return Principal(user_id=self.user, role=self.role, is_internal=self.is_internal, attributes=self.attributes)
 
     def request(self) -> AuthzRequest:
         """The request as an enforcement point would build it."""

@@ -77,7 +77,7 @@ def _locate(named: str, origin: str) -> PolicyLocation:
         raise ConfigError(f"{origin}cannot read {named!r}: {str(why).lower()}; check the path") from exc
     if not found:
         raise ConfigError(
-            f"{origin}there is no policy at {named!r}; name a folder with an {CONFIG_FILE}, or let `remit init` write one"
+            f"{origin}there is no policy at {named!r}; name a folder with an {CONFIG_FILE}, or run `remit init`"
         )
     if path.suffix not in (".yaml", ".yml"):
         raise ConfigError(f"{origin}{named!r} is not an {CONFIG_FILE}; name the folder, or the {CONFIG_FILE} in it")

@@ -11,6 +11,7 @@ from remit.authz.provider import AuthorizationProvider, Explains, ValidatesRole
 from remit.authz.tooling.capabilities import ListedRule, ListsRules
 from remit.authz.tooling.policytests import Expectation, PolicyTest, Verdict
 from remit.authz.tooling.request import build_request
+from remit.authz.tooling.trace import traced
 from remit.authz.types import AuthzDecision, AuthzRequest, Principal
 
 UNKNOWN_ROLE = "authz.unknown_role"
@@ -73,6 +74,9 @@ def run_policy_tests(
         provider: For the roles it knows, its rules and its traces, as far as it has these capabilities.
         decide: The judged decision of the enforcement points.
         default_role: Role of callers without one.
+
+    Raises:
+        ProviderError: The provider decides, but cannot explain what it decided.
     """
     started = time.perf_counter()
     outcomes: list[Outcome] = []
@@ -135,8 +139,10 @@ class _Seen:
         self.found: set[tuple[str, str]] = set()
 
     def note(self, request: AuthzRequest, decision: AuthzDecision) -> None:
+        if decision.metadata.get("failure"):
+            return
         if self.explains is not None:
-            for rule in self.explains.explain(request).rules:
+            for rule in traced(self.explains, request).rules:
                 if rule.outcome in ("decides", "applies"):
                     self.found.add((rule.policy_id, rule.text))
         elif self.rules is not None and decision.policy_id is not None:

@@ -16,7 +16,7 @@ class _Contrary:
     def _refuse(self, other: object) -> bool:
         raise RuntimeError("this value cannot be compared")
 
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse  # type: ignore[assignment]
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
     __hash__ = object.__hash__
 
 

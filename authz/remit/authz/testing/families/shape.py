@@ -143,6 +143,6 @@ def ask_carries_approval(s: Session) -> Iterator[str]:
 def no_surprise_obligations(s: Session) -> Iterator[str]:
     """adds no obligation to an answer that no rule made conditional"""
     for question in (ALLOWED, DENIED):
-        answer, error = caught(lambda question=question: s.authorize(question))
+        answer, error = caught(s.authorize, question)
         if error is None and answer.obligations:
             yield f"{question}: obligations are {[obligation.type for obligation in answer.obligations]!r}"
