@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from benchmarks import subjects
@@ -87,7 +88,7 @@ def _first_sight(seconds: float) -> Iterator[Row]:
         return subjects.requests(patterned, [q._replace(tool=f"{q.tool[:-3]}{next(numbers)}") for q in fresh])
 
     for side, queries in (("allow", patterned.allowed), ("deny", patterned.denied)):
-        result = _fresh(provider.authorize, lambda q=queries: unseen(q), base, turn, seconds)
+        result = _fresh(provider.authorize, partial(unseen, queries), base, turn, seconds)
         yield _row(f"first sight of a name under patterns, {side}", result, 15.0)
 
     big = world("100k")

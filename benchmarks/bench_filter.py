@@ -4,46 +4,35 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from benchmarks import subjects
-from benchmarks.floor import floor
+from benchmarks.floor import Decide, floor
 from benchmarks.measure import Row, paired
 from benchmarks.worlds import World, as_patterns, world
+from remit.authz.types import Principal
 
 CANDIDATES = 500
+USERS = 8
+
+Filter = Callable[[Principal, str, list[str]], list[str]]
 
 
 def rows(seconds: float) -> Iterator[Row]:
     base = world("10k")
-    for kind, tested, bound in (("exact names", base, 0.5), ("patterns", as_patterns(base), 1.5)):
-        provider = subjects.provider(tested)
-        suffix = "" if tested is base else "__run"
-        users = [query.user for query in base.allowed[:8]]
-        lists = {user: candidates(base, user) for user in users}
-        decide = floor(base)
-        for user in users:
-            shown = provider.filter_resources(
-                subjects.principal(base, user), "tool", [name + suffix for name in lists[user]]
-            )
+    lists = {query.user: candidates(base, query.user) for query in base.allowed[:USERS]}
+    decide = floor(base)
+    for kind, tested, suffix, bound in (
+        ("exact names", base, "", 0.5),
+        ("patterns", as_patterns(base), "__run", 1.5),
+    ):
+        visible = subjects.provider(tested).filter_resources
+        asked = [(subjects.principal(base, user), [name + suffix for name in names]) for user, names in lists.items()]
+        for (who, names), user in zip(asked, lists, strict=True):
             want = [name + suffix for name in lists[user] if decide(user, name, "call")]
-            if shown != want:
-                raise AssertionError(f"{kind}: {user} is shown {len(shown)} names and may use {len(want)}")
-        asked = itertools.cycle(
-            [(subjects.principal(base, user), [n + suffix for n in names]) for user, names in lists.items()]
-        )
-        counted = itertools.cycle(lists.items())
-
-        def subject(provider=provider, asked=asked) -> None:  # type: ignore[no-untyped-def]
-            who, names = next(asked)
-            provider.filter_resources(who, "tool", names)
-
-        def by_floor(decide=decide, counted=counted) -> None:  # type: ignore[no-untyped-def]
-            user, names = next(counted)
-            for name in names:
-                decide(user, name, "call")
-
-        result = paired(subject, by_floor, seconds=seconds)
+            if visible(who, "tool", names) != want:
+                raise AssertionError(f"{kind}: {user} is not shown the {len(want)} names that are allowed")
+        result = paired(_by_policy(visible, asked), _by_floor(decide, lists), seconds=seconds)
         yield Row(
             group="filter", name=f"500 candidates, 10k rules, {kind}", value=result.ratio, bound=bound, us=result.us
         )
@@ -58,3 +47,24 @@ def candidates(base: World, user: str) -> list[str]:
     mixed = rng.sample(mine, CANDIDATES // 2) + rng.sample(others, CANDIDATES - CANDIDATES // 2)
     rng.shuffle(mixed)
     return mixed
+
+
+def _by_policy(visible: Filter, asked: list[tuple[Principal, list[str]]]) -> Callable[[], None]:
+    turns = itertools.cycle(asked)
+
+    def run() -> None:
+        who, names = next(turns)
+        visible(who, "tool", names)
+
+    return run
+
+
+def _by_floor(decide: Decide, lists: dict[str, list[str]]) -> Callable[[], None]:
+    turns = itertools.cycle(lists.items())
+
+    def run() -> None:
+        user, names = next(turns)
+        for name in names:
+            decide(user, name, "call")
+
+    return run

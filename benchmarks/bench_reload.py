@@ -9,11 +9,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from benchmarks import subjects
 from benchmarks.measure import Row, settle
 from benchmarks.worlds import world
 from remit.authz.types import AuthzRequest, Principal
+
+if TYPE_CHECKING:
+    from remit.providers.casbin import CasbinAuthorizationProvider
 
 THREADS = 4
 RELOADS = 3
@@ -81,9 +85,7 @@ class Latencies:
 
 
 @contextmanager
-def deciding(
-    provider: subjects.CasbinAuthorizationProvider, asked: list[tuple[AuthzRequest, bool]]
-) -> Iterator[Latencies]:
+def deciding(provider: CasbinAuthorizationProvider, asked: list[tuple[AuthzRequest, bool]]) -> Iterator[Latencies]:
     """Four threads that decide as fast as they can until the block ends."""
     seen, stop, lock = Latencies(), threading.Event(), threading.Lock()
     decided = [threading.Event() for _ in range(THREADS)]
@@ -117,7 +119,7 @@ def deciding(
             thread.join()
 
 
-def reload_with(provider: subjects.CasbinAuthorizationProvider, place: Path, *, marker: bool) -> int:
+def reload_with(provider: CasbinAuthorizationProvider, place: Path, *, marker: bool) -> int:
     """Change the policy, reload, and count a wrong answer when the change is not in force at once."""
     file = place / "policy.csv"
     text = file.read_text(encoding="utf-8").replace(MARKER, "")

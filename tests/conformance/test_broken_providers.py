@@ -41,7 +41,6 @@ def test_filter_that_adds_and_async_that_differs() -> None:
         "decisions/admin-wipe-deny-beats-allow",
         "decisions/blocked-search-deny-beats-allow",
         "decisions/writer-mail",
-        "decisions/blocked-mail-deny-beats-ask",
         "arguments/amount-above",
         "arguments/amount-missing",
         "arguments/path-of-the-secret",

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from remit.authz.types import AuthzDecision, AuthzReason, AuthzRequest, Obligation, Principal
 from tests.support.world_provider import WorldProvider
+
+from remit.authz.types import AuthzDecision, AuthzReason, AuthzRequest, Obligation, Principal
 
 ALLOW = AuthzDecision(True, (AuthzReason("world.allowed"),))
 DENY = AuthzDecision(False, (AuthzReason("world.denied"),))
@@ -27,7 +28,7 @@ class LooseFilterProvider(WorldProvider):
 
     def filter_resources(self, principal: Principal, resource_type: str, candidates: list[str]) -> list[str]:
         granted = {key[3] for key in self.rules if key[0] == principal.role and key[1] == resource_type}
-        return sorted(granted | set(candidates[:1]))
+        return sorted(granted | set(candidates[-1:]))
 
 
 class CarelessProvider(WorldProvider):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -85,8 +86,6 @@ class Listing(Plain):
 class Explaining(Listing):
     """Explains and lints, too."""
 
-    findings: Any = ()
-
     def explain(self, request: AuthzRequest) -> Explanation:
         first, *others = [*self.fitting(request), None]
         rules = [_trace(first, "decides")] if first else []
@@ -94,7 +93,7 @@ class Explaining(Listing):
         return Explanation(request=request, decision=self.authorize(request), rules=tuple(rules))
 
     def lint(self) -> list[Problem]:
-        return list(self.findings)
+        return []
 
 
 def _trace(row: Row, outcome: Literal["decides", "overridden"]) -> RuleTrace:
@@ -106,3 +105,42 @@ class FromConfig(Explaining):
 
     def __init__(self, rows: Sequence[Sequence[Any]], broken: Sequence[str] = ()) -> None:
         super().__init__([Row(*row, line) for line, row in enumerate(rows, 1)], broken=broken)
+
+
+class PlainFromConfig(Plain):
+    """As `FromConfig`, without anything beyond the protocol."""
+
+    def __init__(self, rows: Sequence[Sequence[Any]], broken: Sequence[str] = ()) -> None:
+        super().__init__([Row(*row, line) for line, row in enumerate(rows, 1)], broken=broken)
+
+
+class Contradicting(FromConfig):
+    """Its traces say something else than its decisions."""
+
+    def explain(self, request: AuthzRequest) -> Explanation:
+        return Explanation(request=request, decision=AuthzDecision(True))
+
+
+class LintRaises(FromConfig):
+    def lint(self) -> list[Problem]:
+        raise RuntimeError("no lint today")
+
+
+class LintTalks(FromConfig):
+    def lint(self) -> Any:
+        return "looks fine to me"
+
+
+class LintFinds(FromConfig):
+    def lint(self) -> list[Problem]:
+        return [Problem("table.txt", 2, "rows overlap", "merge them", "overlap", severity="warning")]
+
+
+class Closing(FromConfig):
+    """Says when it is closed."""
+
+    async def aclose(self) -> None:
+        sys.stderr.write("table closed\n")
+
+
+ROWS = ()

@@ -17,8 +17,8 @@ from remit.authz.types import (
     Explanation,
     Obligation,
     Principal,
+    _frozen_mapping,
     _tuple_of,
-    deep_freeze,
 )
 from remit.authz.vocabulary import visibility_action
 
@@ -201,7 +201,7 @@ class GuardrailDecision:
             raise TypeError(f"allow must be True or False, got {type(self.allow).__name__} {self.allow!r}")
         object.__setattr__(self, "reasons", _tuple_of(GuardrailReason, "reasons", self.reasons))
         object.__setattr__(self, "obligations", _tuple_of(Obligation, "obligations", self.obligations))
-        object.__setattr__(self, "metadata", deep_freeze(self.metadata))
+        object.__setattr__(self, "metadata", _frozen_mapping("metadata", self.metadata))
         if self.allow and self.asks:
             raise ValueError("a decision that requires approval must have allow=False")
 

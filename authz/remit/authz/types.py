@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import is_ as _is
 from typing import Any, Final, Literal, NoReturn
 
 from remit.authz.vocabulary import flaw
@@ -59,19 +60,43 @@ def deep_freeze(value: Any) -> Any:
 
     Raises:
         TypeError: A mapping has a key that is not a string.
+        ValueError: `value` holds itself, or is nested too deeply to be looked through.
     """
-    if type(value) in _ATOMS or type(value) is FrozenDict:
+    try:
+        return _frozen(value)
+    except RecursionError:
+        raise ValueError("attributes are nested too deeply, or hold themselves") from None
+
+
+def _frozen(value: Any) -> Any:
+    if type(value) in _ATOMS or value is EMPTY:
         return value
     if isinstance(value, Mapping):
         for key in value:
             if not isinstance(key, str):
                 raise TypeError(f"attribute names must be str, got {type(key).__name__} {key!r}")
-        return FrozenDict({key: deep_freeze(item) for key, item in value.items()})
+        items = {key: _frozen(item) for key, item in value.items()}
+        # a FrozenDict may have been made around a list
+        done = type(value) is FrozenDict and all(items[key] is item for key, item in value.items())
+        return value if done else FrozenDict(items)
     if isinstance(value, (list, tuple)):
-        return tuple(deep_freeze(item) for item in value)
+        frozen = tuple(map(_frozen, value))
+        return value if type(value) is tuple and all(map(_is, frozen, value)) else frozen
     if isinstance(value, (set, frozenset)):
-        return frozenset(deep_freeze(item) for item in value)
+        return value if type(value) is frozenset else frozenset(map(_frozen, value))
     return value
+
+
+def _frozen_mapping(name: str, value: Any) -> Mapping[str, Any]:
+    """`value` deep-frozen.
+
+    Raises:
+        TypeError: It is no Mapping with str keys.
+    """
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{name} must be a Mapping, got {type(value).__name__}")
+    frozen: FrozenDict = deep_freeze(value)
+    return frozen
 
 
 _ATOMS = frozenset({str, int, float, bool, type(None), bytes})
@@ -236,7 +261,9 @@ class Obligation:
     properties: Mapping[str, Any] = field(default=EMPTY)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "properties", deep_freeze(self.properties))
+        if not isinstance(self.type, str) or not self.type:
+            raise TypeError(f"an obligation's type must be a non-empty str, got {self.type!r}")
+        object.__setattr__(self, "properties", _frozen_mapping("properties", self.properties))
 
 
 APPROVAL: Final = "approval"
@@ -249,7 +276,8 @@ class AuthzDecision:
     It has no truth value: ``if decision:`` raises, since every object is true and a denial must not be.
 
     Raises:
-        TypeError: `allow` is not exactly True or False, or a reason or obligation has another type.
+        TypeError: `allow` is not exactly True or False, a reason or obligation has another type, or `metadata` is no
+            Mapping.
         ValueError: `allow` is True although an obligation asks for approval.
     """
 
@@ -269,7 +297,7 @@ class AuthzDecision:
         set_ = object.__setattr__
         set_(self, "reasons", _tuple_of(AuthzReason, "reasons", self.reasons))
         set_(self, "obligations", _tuple_of(Obligation, "obligations", self.obligations))
-        set_(self, "metadata", deep_freeze(self.metadata))
+        set_(self, "metadata", _frozen_mapping("metadata", self.metadata))
         if any(o.type == APPROVAL for o in self.obligations):
             if self.allow:
                 raise ValueError("a decision that requires approval must have allow=False")

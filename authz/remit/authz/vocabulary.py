@@ -92,9 +92,12 @@ def flaw(name: str) -> str | None:
 
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 # Letters and marks that render as nothing: Hangul fillers, combining grapheme joiner, Khmer inherent vowels,
-# variation selectors (Unicode property Default_Ignorable_Code_Point, those outside category Cf).
-_BLANK_LETTERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0") | {
-    chr(point) for first, last in ((0xFE00, 0xFE0F), (0x180B, 0x180F)) for point in range(first, last + 1)
+# variation selectors (Unicode property Default_Ignorable_Code_Point, those outside category Cf); then the empty
+# Braille pattern and the musical null notehead.
+_BLANK_LETTERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0\u2800\U0001d159") | {
+    chr(point)
+    for first, last in ((0xFE00, 0xFE0F), (0x180B, 0x180F), (0xE0100, 0xE01EF))
+    for point in range(first, last + 1)
 }
 
 

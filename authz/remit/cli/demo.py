@@ -1,56 +1,32 @@
 """`remit demo`: three people ask one agent for the same four things, and a policy in files decides.
 
-Everything shown was observed: the tools the model was bound to, the outcome of each call, what the tools really did.
-At the end all of it is compared with what the policy files say when they are asked directly.
+Everything shown was observed: which tools the model was bound to, the outcome of each call, which bodies ran. All of it
+is compared with what the policy says when it is asked directly, and the exit code is that comparison.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
-from remit.authz.config import load_config
-from remit.authz.enforcer import Enforcer
 from remit.authz.errors import ConfigError
+from remit.cli.console import complain, say
+from remit.cli.exits import Exit
+from remit.cli.starter import starter_files, write_files
 
 if TYPE_CHECKING:
-    pass
+    from remit.cli._demo_agent import Call, DemoAgent
 
 PEOPLE = (("gwen", "guest"), ("ulli", "user"), ("ada", "admin"))
-CALLS: dict[str, dict[str, Any]] = {
-    "web_search": {"query": "quarterly report"},
-    "write_file": {"path": "notes.txt", "content": "draft"},
-    "bash": {"command": "ls"},
-    "send_email": {"to": "team@example.org", "subject": "draft"},
-}
+REVOCATION = "p, role:admin, tool, bash, call, deny,"
 RELOAD_SECONDS = 5.0
-Verdict = Literal["allowed", "denied", "asked"]
-STYLES: dict[Verdict, str] = {"allowed": "green", "denied": "red", "asked": "yellow"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Seen:
-    """What was observed of one call."""
-
-    role: str
-    tool: str
-    verdict: Verdict
-    rule: str | None
-    """``policy.csv:12``; None when no rule decided."""
-    code: str
-    ran: bool
-
-
-class Stage:
-    """The agent, the policy it obeys, and what its tools did: appended to a list, never carried out."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.config = load_config(folder / "authz.yaml")
-        self.enforcer = Enforcer.from_config(self.config)
-        self.effects: list[str] = []
-        self.mismatches: list[str] = []
+WIDTH = 100
+STYLES = {"allowed": "green", "asked": "yellow", "denied": "red"}
 
 
 def run() -> int:
@@ -63,7 +39,109 @@ def run() -> int:
         ConfigError: The extra ``agent`` is not installed, or the installation lacks the starter policy.
     """
     try:
-        import langchain.agents  # noqa: F401 - the message of a missing extra comes before any output
+        from remit.cli import _demo_agent
     except ModuleNotFoundError as exc:
-        raise ConfigError("the demo runs a LangChain agent; install 'remit[agent]'") from exc
-    ...
+        raise ConfigError(
+            f"the demo runs a LangChain agent, and {exc.name!r} is missing; install remit[agent]"
+        ) from exc
+    with _own_folder() as folder:
+        write_files(folder, starter_files())
+        agent = _demo_agent.DemoAgent(folder)
+        mismatches = _three_people(agent, folder)
+        mismatches += _revocation(agent, folder)
+    say("")
+    if mismatches:
+        for mismatch in mismatches:
+            complain(f"demo: {mismatch}")
+        say(("What happened differs from what the policy says.", "bold red"))
+        return Exit.FINDINGS
+    done = ", ".join(f"{tool} {agent.ran.count(tool)}x" for tool in _demo_agent.ARGUMENTS)
+    say(f"Bodies that ran: {done}. They only take notes: nothing was searched, written, run or sent.")
+    say(("All of it is what the policy says.", "bold green"))
+    return Exit.FINE
+
+
+def _three_people(agent: DemoAgent, folder: Path) -> list[str]:
+    from remit.cli._demo_agent import ARGUMENTS, Turn
+
+    say("One agent, one policy. Three people ask it to search, write a file, run a command and send a mail;")
+    say("the model tries everything, shown or not.")
+    mismatches = []
+    for user, role in PEOPLE:
+        episode = agent.run(user, role, [Turn(tuple(ARGUMENTS))])
+        say("")
+        say((f"{role} {user}", "bold"), f"  the model sees: {_names(episode.shown[0])}")
+        for call in episode.calls:
+            _show(call, folder)
+        mismatches += [f"{role}: {mismatch}" for mismatch in episode.mismatches]
+    return mismatches
+
+
+def _revocation(agent: DemoAgent, folder: Path) -> list[str]:
+    from remit.cli._demo_agent import Turn
+
+    user, role = PEOPLE[-1]
+    file = folder / "policy.csv"
+    episode = agent.run(user, role, [Turn(("bash",)), Turn(("bash",), first=lambda: _append(agent, file, REVOCATION))])
+    before, after = episode.calls
+    say("")
+    say((f"{role} {user}", "bold"), "  again, and between two calls of one run somebody edits the policy")
+    _show(before, folder)
+    say("  ", (f"+ {REVOCATION}", "bold"), f"   added to {file.name} while the agent runs")
+    _show(after, folder)
+    say(f"  the model now sees: {_names(episode.shown[-1])}")
+    mismatches = [f"after the edit: {mismatch}" for mismatch in episode.mismatches]
+    if (before.answer.verdict, after.answer.verdict) != ("allowed", "denied"):
+        mismatches.append("the edit did not turn the call from allowed to denied")
+    return mismatches
+
+
+def _show(call: Call, folder: Path) -> None:
+    answer = call.answer
+    said = "asked, approved" if answer.verdict == "asked" and answer.runs else answer.verdict
+    head = f"  {call.tool:<11} "
+    why = "no rule allows it" if answer.rule is None else f"{answer.rule}  {_text_of(answer.rule, folder)}"
+    room = WIDTH - len(head) - 16
+    say(head, (f"{said:<16}", STYLES[answer.verdict]), why if len(why) <= room else f"{why[: room - 1]}…")
+
+
+def _text_of(rule: str, folder: Path) -> str:
+    """The line that `rule` (``file:line``) names, as it stands in the file."""
+    file, _, line = rule.rpartition(":")
+    lines = (folder / file).read_text(encoding="utf-8").splitlines()
+    return " ".join(lines[int(line) - 1].split())
+
+
+def _names(tools: tuple[str, ...]) -> str:
+    return ", ".join(tools) or "nothing"
+
+
+def _append(agent: DemoAgent, file: Path, row: str) -> None:
+    """Replace `file` as an editor does, and wait until the running provider has taken it.
+
+    Raises:
+        ConfigError: It did not, in `RELOAD_SECONDS`.
+    """
+    before = agent.enforcer.policy_version
+    draft = file.with_suffix(".new")
+    draft.write_text(file.read_text(encoding="utf-8").rstrip("\n") + f"\n{row}\n", encoding="utf-8")
+    os.replace(draft, file)
+    end = time.monotonic() + RELOAD_SECONDS
+    while agent.enforcer.policy_version == before:
+        if time.monotonic() > end:
+            raise ConfigError(f"the edited {file.name} was not taken within {RELOAD_SECONDS:g} s")
+        time.sleep(0.01)
+
+
+@contextmanager
+def _own_folder() -> Iterator[Path]:
+    """A folder for policy and log that goes away, and an environment without anybody's settings for remit."""
+    theirs = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("REMIT_")}
+    try:
+        with tempfile.TemporaryDirectory(prefix="remit-demo-") as name:
+            folder = Path(name) / "policies"
+            os.environ["REMIT_STATE_DIR"] = str(Path(name) / "state")
+            yield folder
+    finally:
+        os.environ.pop("REMIT_STATE_DIR", None)
+        os.environ.update(theirs)

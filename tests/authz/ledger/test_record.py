@@ -213,13 +213,31 @@ def test_odd_arguments_still_get_a_record(args: Any) -> None:
 
 
 def test_values_that_the_deciding_condition_read() -> None:
-    asked = request({"amount": 5000, "to": "bob", "tags": ["a", "b"], "p": {"q": 1.5}, "note": "private"})
-    decision = reading("args.amount", "r.ctx.args.tags", "args.p.q", "args.absent", "principal.attributes.team")
+    asked = request(
+        {"amount": 5000, "to": "bob", "tags": ["a", "b"], "p": {"q": 1.5}, "a b": {"c.d": "deep"}, "note": "private"}
+    )
+    decision = reading(
+        "args.amount",
+        "args.tags",
+        "args.p.q",
+        "args.absent",
+        "args['a b']['c.d']",
+        "principal.attributes.team",
+        "principal.user_id",
+        "principal.oauth_id",
+        "thread_id",
+        "agent_id",
+        "principal.secret_field",
+        "",
+    )
     assert record(asked, decision)["values"] == {
         "args.amount": 5000,
         "args.tags": ["a", "b"],
         "args.p.q": 1.5,
+        "args['a b']['c.d']": "deep",
         "principal.attributes.team": "red",
+        "principal.user_id": "alice",
+        "thread_id": "t1",
     }
     assert "masked" not in record(asked, decision)
     assert b"private" not in line(asked, decision)
@@ -255,6 +273,8 @@ def test_attributes_are_read_without_arguments() -> None:
         pytest.param((), "args.mail", True, id="no scalar"),
         pytest.param((), "args.long", True, id="too long"),
         pytest.param((), "args.nan", False, id="not finite, as text"),
+        pytest.param(("a b",), "args['a b']", True, id="in brackets"),
+        pytest.param((), "args['my token']", True, id="names of secrets: in brackets"),
     ],
 )
 def test_masks(mask: tuple[str, ...], path: str, withheld: bool) -> None:
@@ -264,6 +284,8 @@ def test_masks(mask: tuple[str, ...], path: str, withheld: bool) -> None:
         "api_key": "sk-live",
         "long": "y" * 300,
         "nan": float("nan"),
+        "a b": "hello-body",
+        "my token": "hunter2",
     }
     data = line(request(args), reading(path), mask=mask)
     found = json.loads(data)
@@ -290,6 +312,17 @@ def test_ids_that_are_no_text(given: Any, written: Any) -> None:
 def test_reasons_are_bounded() -> None:
     decision = AuthzDecision(False, tuple(AuthzReason(f"authz.r{number}") for number in range(100)))
     assert record(request(), decision)["reasons"] == [f"authz.r{number}" for number in range(16)]
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [["a", "list"], 7, {"reads": "args.n"}, {"reads": ("args['\\x']", 5, None, "args[", "...")}, {"failure": "yes"}],
+    ids=["list", "number", "text for paths", "paths that are none", "failure that is no flag"],
+)
+def test_odd_metadata_of_a_foreign_provider(metadata: Any) -> None:
+    found = record(request({"n": 1}), AuthzDecision(False, metadata=metadata))
+    assert (found["decision"], found["failure"]) == ("deny", False)
+    assert "values" not in found
 
 
 def test_lines_that_count() -> None:

@@ -297,6 +297,29 @@ def test_fork(path: Path) -> None:
     assert [record["n"] for record in found if record["who"] == "child"] == list(range(200))
 
 
+FORK_LOCK = """
+import fcntl, os, sys
+from functools import partial
+from remit.authz.ledger import FileSink
+from remit.authz.ledger.record import to_line
+sink = FileSink(sys.argv[1])
+fcntl.flock(sink._fd, fcntl.LOCK_EX)
+pid = os.fork()
+if pid == 0:
+    sink.write(partial(to_line, {"n": 1}))
+    os._exit(int(sink.flush(0.2)))
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_parent_and_child_keep_each_other_out(path: Path) -> None:
+    """The parent holds the lock: a child that shared its descriptor would write all the same."""
+    result = run(FORK_LOCK, path)
+    assert result.returncode == 0, result.stderr
+    assert numbers(path) == []
+
+
 APPEND = """
 import json, sys
 from functools import partial

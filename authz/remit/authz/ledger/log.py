@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary, WeakSet, finalize
 
 from remit.authz.config import AuthorizationConfig, state_dir
 from remit.authz.errors import ConfigError, Problem
-from remit.authz.ledger.record import Masks, Recorder, count_line
+from remit.authz.ledger.record import Masks, Recorder, count_line, is_failure
 from remit.authz.ledger.sink import CLOSE_SECONDS, FileSink, Sink, locked
 from remit.authz.types import AuthzDecision, AuthzRequest
 
@@ -126,7 +126,7 @@ class _Sample:
         self._left_out = 0
 
     def leaves_out(self, decision: AuthzDecision) -> bool:
-        if decision.allow is not True or "failure" in decision.metadata:
+        if decision.allow is not True or is_failure(decision):
             return False
         if random.random() < self.share:  # noqa: S311 - a sample, not a secret
             return False

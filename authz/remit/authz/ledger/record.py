@@ -12,18 +12,20 @@ its name speaks of a secret, when it is no scalar (or list of scalars), or when 
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
 from remit.authz import wire
-from remit.authz.types import AuthzDecision, AuthzRequest, Principal
+from remit.authz.types import EMPTY, AuthzDecision, AuthzRequest, Principal
 
 VERSION: Final = 1
 """Of the record's shape; key ``v``."""
@@ -59,8 +61,9 @@ class Masks:
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._names = tuple(name.lower() for name in names)
 
-    def covers(self, path: str) -> bool:
-        parts = path.lower().split(".")
+    def covers(self, keys: Sequence[str]) -> bool:
+        """Whether the value at `keys` (``("args", "mail", "body")``) is withheld."""
+        parts = [key.lower() for key in keys]
         if any(_SECRET.search(part) for part in parts):
             return True
         spelled = [*parts, *(".".join(parts[:end]) for end in range(2, len(parts) + 1))]
@@ -98,26 +101,26 @@ class Recorder:
         """
         args = request.context.get(wire.CTX_ARGS)
         if args is None:
-            return NO_ARGUMENTS if READS not in decision.metadata else b"null"
+            return NO_ARGUMENTS if READS not in facts(decision) else b"null"
         data = _serialised(args)
-        return data if len(data) <= MAX_LAZY_BYTES else self.digest(data, request.principal, decision)
+        return data if len(data) <= MAX_LAZY_BYTES else self.digest(data, request, decision)
 
-    def digest(self, data: bytes, principal: Principal, decision: AuthzDecision) -> Digested:
+    def digest(self, data: bytes, request: AuthzRequest, decision: AuthzDecision) -> Digested:
         """Keyed hash of the canonical form of `data`, and the values that the deciding condition read."""
         try:
             args = json.loads(data)
         except (ValueError, RecursionError):  # a number of thousands of digits, nesting beyond reason
             return Digested(self.hash(data), {})
         found = None if args is None else self.hash(_canonical(args).encode("ascii"))
-        paths = decision.metadata.get(READS, ())
+        paths = facts(decision).get(READS, ())
         values: dict[str, Any] = {}
         masked = []
-        for path in paths if isinstance(paths, tuple) else ():
-            path = str(path).removeprefix("r.ctx.")
-            known, value = _lookup(path, args, principal)
-            if not known:
+        for path in map(str, paths if isinstance(paths, tuple) else ()):
+            keys = _keys(path)
+            value = _value(keys, args, request)
+            if value is None:
                 continue
-            if self.masks.covers(path) or not _storable(value):
+            if self.masks.covers(keys) or not _storable(value):
                 masked.append(path)
             else:
                 values[path] = value
@@ -138,7 +141,7 @@ class Recorder:
     ) -> bytes:
         """The finished line of one decision, line feed included."""
         if isinstance(args, bytes):
-            args = self.digest(args, request.principal, decision)
+            args = self.digest(args, request, decision)
         principal, context = request.principal, request.context
         record: dict[str, Any] = {
             "v": VERSION,
@@ -146,7 +149,7 @@ class Recorder:
             "time": timestamp(time_ns),
             "guard": guard,
             "decision": "allow" if decision.allow else "ask" if decision.asks else "deny",
-            "failure": decision.metadata.get("failure") is True,
+            "failure": is_failure(decision),
             "reasons": [self._text(reason.code) for reason in decision.reasons[:MAX_REASONS]] or [decision.code],
             "policy_id": self._text(decision.policy_id),
             "policy_version": self._text(decision.policy_version),
@@ -183,6 +186,16 @@ class Recorder:
         return f"{text[:MAX_TEXT_CHARS]}...({len(text)} characters, {whole})"
 
 
+def facts(decision: AuthzDecision) -> Mapping[str, Any]:
+    """The metadata of `decision`; none when a provider put something else there."""
+    return decision.metadata if isinstance(decision.metadata, Mapping) else EMPTY
+
+
+def is_failure(decision: AuthzDecision) -> bool:
+    """Whether `decision` stands for a provider that failed."""
+    return facts(decision).get("failure") is True
+
+
 def count_line(kind: str, count: int) -> bytes:
     """A line that accounts for decisions without a line of their own.
 
@@ -194,10 +207,8 @@ def count_line(kind: str, count: int) -> bytes:
 
 
 def to_line(record: Mapping[str, Any]) -> bytes:
-    text = _encode(record)
-    if "\x7f" in text:  # the one control character that JSON leaves as it is
-        text = text.replace("\x7f", "\\u007f")
-    return text.encode("ascii") + b"\n"
+    """`record` as one line: the encoder escapes whatever is not printable ASCII."""
+    return _encode(record).encode("ascii") + b"\n"
 
 
 def timestamp(time_ns: int) -> str:
@@ -231,26 +242,31 @@ def _plain(value: Any, depth: int) -> Any:
     return f"<{type(value).__name__}>"
 
 
-def _lookup(path: str, args: Any, principal: Principal) -> tuple[bool, Any]:
-    head, _, rest = path.partition(".")
-    if head == wire.CTX_ARGS:
-        return _below(args, rest)
-    if path.startswith("principal.attributes."):
-        return _below(principal.attributes, path.removeprefix("principal.attributes."))
-    return False, None
+_KEY = re.compile(r"""\.?([^.\[\]]+)|\[("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')\]""")
 
 
-def _below(value: Any, path: str) -> tuple[bool, Any]:
-    if isinstance(value, Mapping):
-        if not path:
-            return True, value
-        if path in value:  # an argument whose own name has a dot in it
-            return True, value[path]
-        head, _, rest = path.partition(".")
-        if head in value:
-            return _below(value[head], rest) if rest else (True, value[head])
-        return False, None
-    return (not path and value is not None), value
+@lru_cache(maxsize=4096)
+def _keys(path: str) -> tuple[str, ...]:
+    """The parts of a path as conditions spell it: ``args.mail['reply to']``."""
+    try:
+        return tuple(plain or ast.literal_eval(quoted) for plain, quoted in _KEY.findall(path))
+    except (ValueError, SyntaxError):  # what a provider of somebody else's calls a path
+        return ()
+
+
+def _value(keys: Sequence[str], args: Any, request: AuthzRequest) -> Any:
+    """What `request` holds at `keys`, None when there is nothing; `args` are its arguments as they were."""
+    head, *rest = keys or ("",)
+    value: Any = args if head == wire.CTX_ARGS else request.context.get(head)
+    if head == "principal":
+        if not rest or rest[0] not in Principal.__slots__:
+            return None
+        value, rest = getattr(request.principal, rest[0]), rest[1:]
+    for key in rest:
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(key)
+    return value
 
 
 def _storable(value: Any) -> bool:

@@ -83,6 +83,7 @@ class FileSink:
         self._capacity = capacity
         self._fd = self._open()
         self._reset()
+        self._start()
         _LIVE.add(self)
 
     def _reset(self) -> None:
@@ -117,7 +118,7 @@ class FileSink:
             self._drop()
             return False
         self._queue.put(render)
-        if self._thread is None:
+        if self._thread is None:  # after a fork
             self._start()
         return True
 

@@ -8,13 +8,16 @@ like any other.
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Final
 
 from remit.providers.casbin.condition_views import MAX_TEXT, plain, shape_of
 
 # A backtracking matcher needs up to length ** stars steps; longer values go through the state machine.
 _BACKTRACKING: Final = (MAX_TEXT, MAX_TEXT, 1024, 128, 40)
-_PARTS = re.compile(r"(?P<last>/\*\*\Z)|(?P<deep>(?:\A|(?<=/))\*\*(?:/|\Z))|(?P<star>\*)|(?P<one>\?)|(?P<text>[^*?/]+|/)")
+_PARTS = re.compile(
+    r"(?P<last>/\*\*\Z)|(?P<deep>(?:\A|(?<=/))\*\*(?:/|\Z))|(?P<star>\*)|(?P<one>\?)|(?P<text>[^*?/]+|/)"
+)
 
 
 class Glob:
@@ -35,7 +38,7 @@ class Glob:
         if odd := set("[]{}\\") & set(pattern):
             raise ValueError(f"patterns know *, ** and ?, not {min(odd)!r}")
         parts = [(match.lastgroup or "", match.group()) for match in _PARTS.finditer(pattern)]
-        if any(first[0] == second[0] == "star" for first, second in zip(parts, parts[1:], strict=False)):
+        if any(first[0] == second[0] == "star" for first, second in pairwise(parts)):
             raise ValueError("** must stand alone between slashes")
         self.relative = not pattern.startswith(("/", "**"))
         self._plain = plain(pattern)
@@ -94,7 +97,7 @@ class _Machine:
                 self._any |= bit << 1
                 state += 1
             elif kind == "deep" and text.endswith("/"):
-                self._any |= bit
+                self._any |= bit << 1
                 self._skip |= bit
                 self._skip_two |= bit
                 self._steps["/"] = self._steps.get("/", 0) | bit << 1

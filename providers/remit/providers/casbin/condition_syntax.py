@@ -50,7 +50,9 @@ class Source:
             return ast.parse(self.python, mode="eval").body
         except SyntaxError as exc:
             offset = self._origin(max((exc.offset or 1) - 1, 0))
-            raise ConditionError(f"cannot be read ({exc.msg})", "compare one thing with another", offset=offset) from None
+            raise ConditionError(
+                f"cannot be read ({exc.msg})", "compare one thing with another", offset=offset
+            ) from None
         except (RecursionError, MemoryError):
             raise ConditionError("is nested too deeply", "split it into several rows") from None
 
@@ -81,7 +83,7 @@ class Source:
             if match.start() != position:
                 raise _unreadable(text, position)
             position = match.end()
-            kind, token = match.lastgroup, match.group()
+            kind, part = match.lastgroup, match.group()
             if kind == "blank":
                 if out:
                     out.append(" ")
@@ -91,28 +93,29 @@ class Source:
                 if previous == "text":
                     advice = "put a comma or an operator between them"
                     raise ConditionError("two strings stand side by side", advice, offset=match.start())
-                _check_escapes(token, match.start())
+                _check_escapes(part, match.start())
             elif kind == "name":
-                token = self._name(token, match.start(), text[position : position + 1], dotted=previous == ".")
-                if token.startswith("["):  # a keyword used as the name of an argument
+                part = self._name(part, match.start(), text[position : position + 1], dotted=previous == ".")
+                if part.startswith("["):  # a keyword used as the name of an argument
                     out.pop()
                     size -= 1
-            elif token in "([":
+            elif part in "([":
                 depth += 1
                 if depth > MAX_DEPTH:
                     raise ConditionError(f"is nested deeper than {MAX_DEPTH}", "simplify it", offset=match.start())
-            elif token in ")]":
+            elif part in ")]":
                 depth -= 1
                 if depth < 0:
-                    raise ConditionError(f"{token!r} closes nothing", "remove it", offset=match.start())
-            previous = token if kind == "sign" else kind or ""
-            token = _PYTHON.get(token, token) if kind == "sign" else token
+                    raise ConditionError(f"{part!r} closes nothing", "remove it", offset=match.start())
+            previous = part if kind == "sign" else kind or ""
+            part = _PYTHON.get(part, part) if kind == "sign" else part
+            part = part if out else part.lstrip()  # the parser refuses an indent
             self._at.append(size)
             self._from.append(match.start())
             if len(self._at) > MAX_TOKENS:
                 raise ConditionError(f"has more than {MAX_TOKENS} parts", "split it into several rows")
-            out.append(token)
-            size += len(token)
+            out.append(part)
+            size += len(part)
         if position != len(text):
             raise _unreadable(text, position)
         if depth:

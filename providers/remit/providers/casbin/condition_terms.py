@@ -42,8 +42,8 @@ class Term:
 
     kind: Kind
     get: Get
-    written: str
-    offset: int
+    source: Source
+    node: ast.expr
     const: Any = NOTHING
     """The value of a literal."""
     readers: Mapping[str, Get] = FrozenDict()
@@ -52,17 +52,27 @@ class Term:
     """Does it read anything that belongs to the call, and not to the principal?"""
     folded: bool = False
     """Has case been taken away?"""
+    verbatim: bool = False
+    """Did the operator say that this is text, even where it is compared with something like a path?"""
+
+    @property
+    def written(self) -> str:
+        return self.source.written(self.node)
+
+    @property
+    def offset(self) -> int:
+        return self.source.offset(self.node)
 
     @property
     def fixed(self) -> bool:
         return self.const is not NOTHING
 
 
-def literal(value: Any, written: str, offset: int) -> Term:
+def literal(value: Any, source: Source, node: ast.expr) -> Term:
     """A str, int, float or bool that the operator wrote."""
     kind: Kind = "text" if type(value) is str else "bool" if type(value) is bool else "number"
     value = text_of(value) if kind == "text" else value
-    return Term(kind, lambda _: value, written, offset, const=value)
+    return Term(kind, lambda _: value, source, node, const=value)
 
 
 def viewed(term: Term, kind: Kind, view: Callable[[Any], Any], *, folded: bool = False) -> Term:
@@ -75,11 +85,16 @@ def as_path(term: Term) -> Term:
     return term if term.kind == "path" else viewed(term, "path", path_of)
 
 
+def maybe_path(term: Term) -> Term:
+    """`term` as it is compared with text that begins with a slash: as a path, unless the operator said otherwise."""
+    return as_path(term) if term.kind == "any" or (term.kind == "text" and not term.verbatim) else term
+
+
 def as_host(term: Term) -> Term:
     return term if term.kind == "host" else viewed(term, "host", host_of)
 
 
-def _lower(term: Term) -> Term:
+def as_folded(term: Term) -> Term:
     return viewed(term, "text" if term.kind == "any" else term.kind, lower_of, folded=True)
 
 
@@ -90,10 +105,10 @@ def _length(term: Term) -> Term:
 VIEWS: Final[Mapping[str, Callable[[Term], Term]]] = {
     "path": as_path,
     "host": as_host,
-    "scheme": lambda term: viewed(term, "text", scheme_of, folded=True),
-    "lower": _lower,
+    "scheme": lambda term: replace(viewed(term, "text", scheme_of, folded=True), verbatim=True),
+    "lower": as_folded,
     "trim": lambda term: viewed(term, "text", trim_of),
-    "text": lambda term: viewed(term, "text", text_of),
+    "text": lambda term: replace(viewed(term, "text", text_of), verbatim=True),
     "len": _length,
 }
 """Functions from a value to a value."""
@@ -121,10 +136,10 @@ def read(node: ast.expr, source: Source) -> Term:
     Raises:
         ConditionError: No such name exists.
     """
-    written, offset = source.written(node), source.offset(node)
     keys = _keys(node, source)
     if keys[:2] != ["r", "ctx"]:
-        raise ConditionError(f"the name {written!r} is not known", _start(keys), offset=offset)
+        what = f"the name {source.written(node)!r} is not known"
+        raise ConditionError(what, _start(keys), offset=source.offset(node))
     path = keys[2:]
     match path:
         case [wire.CTX_ARGS, *rest] if rest:
@@ -136,9 +151,10 @@ def read(node: ast.expr, source: Source) -> Term:
         case [field] if field in _CALL:
             get = _of_call(path)
         case _:
-            known = [f"r.ctx.{name}" for name in _KNOWN]
-            raise ConditionError(f"the name {written!r} is not known", did_you_mean(written, known), offset=offset)
-    return Term("any", get, written, offset, readers=FrozenDict({_dotted(path): get}), call=path[0] != "principal")
+            written, known = source.written(node), [f"r.ctx.{name}" for name in _KNOWN]
+            what = f"the name {written!r} is not known"
+            raise ConditionError(what, did_you_mean(written, known), offset=source.offset(node))
+    return Term("any", get, source, node, readers=FrozenDict({_dotted(path): get}), call=path[0] != "principal")
 
 
 def _start(keys: list[str]) -> str:
@@ -221,5 +237,5 @@ def _item(container: Any, key: str) -> Any:
     if isinstance(container, dict):
         return dict.get(container, key)  # never a `__missing__`, which could invent a value
     if isinstance(container, Mapping):
-        return container[key] if key in container else None
+        return container[key] if key in container else None  # noqa: SIM401 - `get` may call `__missing__`
     return None

@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from remit.authz.types import FrozenDict
-from remit.providers.casbin.condition_glob import Glob
 from remit.providers.casbin.condition_syntax import ConditionError
-from remit.providers.casbin.condition_terms import Asked, Get, Kind, Term, as_host, as_path, literal
+from remit.providers.casbin.condition_terms import (
+    Asked,
+    Get,
+    Kind,
+    Term,
+    as_folded,
+    as_host,
+    as_path,
+    literal,
+    maybe_path,
+)
 from remit.providers.casbin.condition_views import (
-    contains,
-    ends,
     host_name,
-    in_domain,
-    length_of,
     lower_of,
     path_of,
     plain,
     same_path,
     same_text,
-    starts,
     text_of,
-    under,
 )
 
 Test = Callable[[Asked], "bool | None"]
-MAX_ITEMS: Final = 1000
-"""Items of a list in the request that membership still looks at; longer ones are unknown."""
-
 ANY: Final = frozenset({True, False, None})
 
 
@@ -139,16 +139,17 @@ def flag(term: Term) -> Truth:
         value = get(asked)
         return value if value is True or value is False else None
 
-    return _leaf(test, term)
+    return leaf(test, term)
 
 
 def presence(term: Term) -> Truth:
     """Is there a value, null not counted? The one test that is never unknown."""
     get = term.get
-    return _leaf(lambda asked: get(asked) is not None, term)
+    return leaf(lambda asked: get(asked) is not None, term)
 
 
-def _leaf(test: Test, *terms: Term) -> Truth:
+def leaf(test: Test, *terms: Term) -> Truth:
+    """A test that reads `terms` and has no inner structure."""
     readers = FrozenDict({name: get for term in terms for name, get in term.readers.items()})
     return Truth(test, readers, any(term.call for term in terms))
 
@@ -172,32 +173,34 @@ def comparison(sign: str, left: Term, right: Term) -> Truth:
         raise ConditionError("compares two fixed values", "compare a name with a value", offset=left.offset)
     if left.fixed:
         left, right, sign = right, left, _FLIPPED[sign]
-    left, right = _aligned(left, right)
+    left, right = aligned(left, right)
     if sign in _ORDER:
-        return _leaf(_ordered(sign, left, right), left, right)
-    test = _equal(left, right)
-    leaf = _leaf(test, left, right)
-    return leaf if sign == "==" else replace(negation(leaf), join="", parts=())
+        return leaf(_ordered(sign, left, right), left, right)
+    equality = leaf(_equal(left, right), left, right)
+    return equality if sign == "==" else replace(negation(equality), join="", parts=())
 
 
-def _aligned(left: Term, right: Term) -> tuple[Term, Term]:
+def aligned(left: Term, right: Term) -> tuple[Term, Term]:
     """Both sides in the same canonical view, the stronger view of the two."""
-    if right.fixed and right.kind == "text" and right.const.startswith("/") and left.kind == "any":
-        left = as_path(left)
+    if right.fixed and right.kind == "text" and right.const.startswith("/"):
+        left = maybe_path(left)
     for kind, view in (("path", as_path), ("host", as_host)):
         if left.kind == kind and right.kind in ("any", "text"):
-            right = _canonical_literal(right, left) if right.fixed else view(right)
+            right = canonical_literal(right, left) if right.fixed else view(right)
         elif right.kind == kind and left.kind in ("any", "text"):
             left = view(left)
     if left.kind != right.kind and "any" not in (left.kind, right.kind):
-        what = f"compares a {_NOUN[left.kind]} with a {_NOUN[right.kind]}"
+        what = f"compares a {NOUN[left.kind]} with a {NOUN[right.kind]}"
         raise ConditionError(what, "such a comparison is never true; write both alike", offset=right.offset)
-    if right.fixed and left.folded:
-        _require_folded(right)
+    if right.fixed:
+        if left.folded:
+            require_folded(right)
+    elif left.folded is not right.folded:
+        left, right = as_folded(left), as_folded(right)
     return left, right
 
 
-_NOUN: Final[Mapping[Kind, str]] = {
+NOUN: Final[Mapping[Kind, str]] = {
     "any": "value",
     "text": "text",
     "path": "path",
@@ -207,31 +210,40 @@ _NOUN: Final[Mapping[Kind, str]] = {
 }
 
 
-def _require_folded(term: Term) -> None:
+def require_folded(term: Term) -> None:
+    """Refuse a literal with capitals where only case-folded text can come.
+
+    Raises:
+        ConditionError: It has some.
+    """
     if type(term.const) is str and (small := lower_of(term.const)) != term.const:
         what = f"lower(…) and scheme(…) never give {term.const!r}"
         raise ConditionError(what, f"write {small!r}", offset=term.offset)
 
 
-def _canonical_literal(term: Term, other: Term) -> Term:
-    """A literal that is compared with a path or a host, which it must spell in canonical form."""
+def canonical_literal(term: Term, other: Term) -> Term:
+    """A literal as the path or host that it is compared with.
+
+    Raises:
+        ConditionError: It is none.
+    """
     canonical = path_of(term.const) if other.kind == "path" else host_name(term.const)
     if canonical is None:
         what = f"{term.const!r} is no unambiguous {other.kind}"
         raise ConditionError(what, "write it in full", offset=term.offset)
-    return replace(literal(canonical, term.written, term.offset), kind=other.kind)
+    return replace(literal(canonical, term.source, term.node), kind=other.kind)
 
 
 def _equal(left: Term, right: Term) -> Test:
     if right.fixed and right.kind in ("any", "text", "number", "bool"):
         return _EQUAL_FIXED[right.kind](left.get, right.const)
-    same = _SAME[left.kind if left.kind != "any" else right.kind]
+    same = SAME[left.kind if left.kind != "any" else right.kind]
     first, second = left.get, right.get
     return lambda asked: same(first(asked), second(asked))
 
 
 def _is_text(get: Get, const: str) -> Test:
-    simple = plain(const)
+    simple, core = plain(const), const.strip()
 
     def test(asked: Asked) -> bool | None:
         value = get(asked)
@@ -239,7 +251,9 @@ def _is_text(get: Get, const: str) -> Test:
             return None
         if value == const:
             return True
-        return False if simple and value.isascii() and value.isprintable() else same_text(value, const)
+        if simple and value.isascii() and value.isprintable() and value.strip() != core:
+            return False
+        return same_text(value, const)
 
     return test
 
@@ -290,15 +304,16 @@ def same(left: Any, right: Any) -> bool | None:
     return _same_bool(left, right) if type(left) is bool else _same_number(left, right)
 
 
-def _same_host(left: str | None, right: str | None) -> bool | None:
+def same_host(left: str | None, right: str | None) -> bool | None:
+    """Are two canonical hosts one?"""
     return None if left is None or right is None else left == right
 
 
-_SAME: Final[Mapping[Kind, Callable[[Any, Any], bool | None]]] = {
+SAME: Final[Mapping[Kind, Callable[[Any, Any], bool | None]]] = {
     "any": same,
     "text": same_text,
     "path": same_path,
-    "host": _same_host,
+    "host": same_host,
     "number": _same_number,
     "bool": _same_bool,
 }
@@ -307,7 +322,7 @@ _SAME: Final[Mapping[Kind, Callable[[Any, Any], bool | None]]] = {
 def _ordered(sign: str, left: Term, right: Term) -> Test:
     for term in (left, right):
         if term.kind in ("path", "host", "bool"):
-            what = f"{term.written!r} is a {_NOUN[term.kind]}, and those have no order"
+            what = f"{term.written!r} is a {NOUN[term.kind]}, and those have no order"
             raise ConditionError(what, "use == or !=, or under(…)", offset=term.offset)
     order, first, second = _ORDER[sign], left.get, right.get
     if right.fixed and right.kind == "number":
@@ -329,78 +344,3 @@ def _ordered(sign: str, left: Term, right: Term) -> Test:
         return order(a, b) if _numeric(a) and _numeric(b) else None
 
     return test
-
-
-def member_of_list(left: Term, items: list[Term], offset: int) -> Truth:
-    """`left in [..]` with the items written out.
-
-    Raises:
-        ConditionError: The list is empty or mixes types, or an item could never be equal.
-    """
-    kinds = {item.kind for item in items}
-    if len(kinds) != 1:
-        what = "the list mixes texts, numbers and truth values" if items else "the list is empty"
-        raise ConditionError(what, "write items of one type", offset=offset)
-    if left.fixed:
-        raise ConditionError("looks for a fixed value in a fixed list", "look for a name", offset=left.offset)
-    rooted = [item for item in items if item.kind == "text" and item.const.startswith("/")]
-    if rooted and left.kind == "any":
-        if len(rooted) != len(items):
-            advice = "write text(…) or path(…) around the name"
-            raise ConditionError("the list mixes paths and other texts", advice, offset=offset)
-        left = as_path(left)
-    pairs = [_aligned(left, item) for item in items]
-    left, consts = pairs[0][0], [right.const for _, right in pairs]
-    return _leaf(_among(left, pairs[0][1].kind, consts), left)
-
-
-def _among(left: Term, kind: Kind, consts: list[Any]) -> Test:
-    get, exact = left.get, frozenset(consts)
-    equal = _SAME[kind]
-    simple = kind == "text" and all(map(plain, consts))
-    expected = {"number": (int, float), "bool": (bool,)}.get(kind, (str,))
-
-    def test(asked: Asked) -> bool | None:
-        value = get(asked)
-        if type(value) not in expected:
-            return None
-        if value in exact:
-            return True
-        if (simple and value.isascii() and value.isprintable()) or (kind == "number" and value == value):
-            return False
-        return _any_equal(equal, value, consts)
-
-    return test
-
-
-def member_of_value(left: Term, right: Term) -> Truth:
-    """`left in right` where `right` is a list in the request. A text is no list, and membership in it is unknown."""
-    if right.kind != "any":
-        what = f"{right.written!r} is no list"
-        raise ConditionError(what, "contains(x, 'part') looks inside a text", offset=right.offset)
-    get, items = left.get, right.get
-    equal: Callable[[Any, Any], bool | None] = _SAME[left.kind]
-    if left.kind == "path" or (left.fixed and left.kind == "text" and left.const.startswith("/")):
-        get = as_path(left).get
-        equal = lambda value, item: same_path(value, path_of(item))  # noqa: E731
-    elif left.kind == "host":
-        equal = lambda value, item: _same_host(value, as_host_value(item))  # noqa: E731
-
-    def test(asked: Asked) -> bool | None:
-        value, found = get(asked), items(asked)
-        if value is None or not isinstance(found, (list, tuple, frozenset, set)) or len(found) > MAX_ITEMS:
-            return None
-        return _any_equal(equal, value, found)
-
-    return _leaf(test, left, right)
-
-
-def _any_equal(equal: Callable[[Any, Any], bool | None], value: Any, items: Iterable[Any]) -> bool | None:
-    answer: bool | None = False
-    for item in items:
-        match = equal(value, item)
-        if match is True:
-            return True
-        if match is None:
-            answer = None
-    return answer

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import cache
 from typing import Any, Final
 
 from remit.authz.vocabulary import skeleton
@@ -74,9 +75,9 @@ def path_of(value: Any) -> str | None:
             elif not absolute:
                 return None
         elif part not in ("", "."):
+            if part in _ALIASES and absolute and parts[:1] in (["proc"], ["dev"]):
+                return None
             parts.append(part)
-    if absolute and ((parts[:1] == ["proc"] and not _ALIASES.isdisjoint(parts)) or parts[:2] == ["dev", "fd"]):
-        return None
     return ("/" if absolute else "") + "/".join(parts) or "."
 
 
@@ -102,6 +103,7 @@ _AUTHORITY = re.compile(r"(?:[^@]*@)?(\[[0-9A-Fa-f:.]+\]|[^\s:/?#@\[\]%]+)(?::[0
 _HOST = re.compile(r"(?=.{1,253}\Z)[a-z0-9_](?:[a-z0-9_\-]{0,62})(?:\.[a-z0-9_](?:[a-z0-9_\-]{0,62}))*")
 _IPV4 = re.compile(r"(?:(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])(?:\.(?!\Z)|\Z)){4}")
 _DISPUTED = re.compile(r"[\x00-\x20\x7f\\]")
+_DOTS = frozenset("\u3002\uff0e\uff61")
 _DEVIATIONS = frozenset("\u00df\u1e9e\u03c2\u200c\u200d")
 
 
@@ -131,10 +133,10 @@ def host_of(value: Any) -> str | None:
 
 def host_name(name: str) -> str | None:
     """The canonical form of a host name or address, or None when it is none or is disputed."""
-    if name.startswith("["):
-        return _ipv6(name[1:-1])
+    if ":" in name:
+        return _ipv6(name.removeprefix("[").removesuffix("]"))
     if not name.isascii():
-        if not _DEVIATIONS.isdisjoint(name):
+        if not all(map(_undisputed, name)):
             return None
         try:
             name = name.encode("idna").decode("ascii")
@@ -147,6 +149,13 @@ def host_name(name: str) -> str | None:
     if last[0].isdigit() and (last.isdigit() or last.startswith("0x")):
         return name if _IPV4.fullmatch(name) else None
     return name
+
+
+def _undisputed(char: str) -> bool:
+    """Is `char` ASCII, or a letter, digit, mark or full stop that both IDNA standards read alike?"""
+    if char.isascii() or char in _DOTS:
+        return True
+    return char not in _DEVIATIONS and (char.isalnum() or unicodedata.category(char)[0] == "M")
 
 
 def _ipv6(text: str) -> str | None:
@@ -173,16 +182,18 @@ def in_domain(host: str | None, domain: str | None) -> bool | None:
 
 
 class _Shapes(dict[int, str | None]):
-    """Code point -> the ASCII letter it looks like, nothing for what is invisible, itself otherwise."""
+    """Code point -> the ASCII letter it looks like, a space for blanks, nothing for what is invisible, else itself."""
 
     def __missing__(self, point: int) -> str | None:
-        char = chr(point)
+        char = " " if chr(point).isspace() else chr(point)
         shape = None if unicodedata.category(char) in _UNSEEN else skeleton(char)
         self[point] = shape
         return shape
 
 
 _shapes = _Shapes()
+_BLANKS = bytes.maketrans(b"\t\n\v\f\r", b"     ")
+_CONTROLS = bytes(point for point in (*range(32), 127) if not chr(point).isspace())
 
 
 def plain(text: str) -> bool:
@@ -191,10 +202,13 @@ def plain(text: str) -> bool:
 
 
 def shape_of(text: str) -> str:
-    """`text` as a reader sees it: compatibility forms, look-alikes of ASCII letters and invisible characters resolved."""
-    return text if plain(text) else unicodedata.normalize("NFKC", text).translate(_shapes)
+    """`text` as a reader sees it: look-alikes as the ASCII letters they resemble, nothing invisible."""
+    if text.isascii():  # by bytes, since whole files may come here
+        return text if text.isprintable() else text.encode().translate(_BLANKS, _CONTROLS).decode()
+    return unicodedata.normalize("NFKC", text).translate(_shapes)
 
 
+@cache
 def prepare() -> None:
     """Load the tables now, so that no evaluation ever reads a file."""
     shape_of("\u03bf")
@@ -202,19 +216,19 @@ def prepare() -> None:
 
 
 def same_text(left: Any, right: Any) -> bool | None:
-    """Are two texts equal? Unknown when they differ but look the same on a screen."""
+    """Are two texts equal? Unknown when they differ but look the same on a screen, blanks around them included."""
     if type(left) is not str or type(right) is not str:
         return None
     if left == right:
         return True
     if plain(left) and plain(right):
-        return False
+        return None if left.strip() == right.strip() else False
     first, second = text_of(left), text_of(right)
     if first is None or second is None:
         return None
     if first == second:
         return True
-    return None if shape_of(first) == shape_of(second) else False
+    return None if shape_of(first).strip() == shape_of(second).strip() else False
 
 
 def starts(value: Any, start: Any) -> bool | None:

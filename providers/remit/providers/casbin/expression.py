@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from remit.providers.casbin.findings import did_you_mean
@@ -80,7 +81,8 @@ def _text_flaw(text: str) -> Flaw | None:
         return Flaw(f"no blank in {glued.group()!r}", "write a blank on both sides of every operator", glued.group())
     if (hidden := _HIDDEN_COLUMN.search(bare)) is not None:
         return Flaw(
-            f"an attribute called {hidden.group(1)!r} would be changed by Casbin's own rewriting", "rename the attribute"
+            f"an attribute called {hidden.group(1)!r} would be changed by Casbin's own rewriting",
+            "rename the attribute",
         )
     single = re.sub(r"&&|\|\|", "", bare)
     if (one := next((c for c in "&|" if c in single), None)) is not None:
@@ -148,7 +150,9 @@ class Checker:
     def check(self, tree: ast.expr, text: str) -> list[Flaw]:
         """All flaws of `tree`, which `text` was parsed to. Empty when Casbin can evaluate it on every row."""
         self._condition(tree)
-        calls = sum(isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == "eval" for n in ast.walk(tree))
+        calls = sum(
+            isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == "eval" for n in ast.walk(tree)
+        )
         if not self.flaws and len(_EVAL.findall(rewrite(text))) != calls:
             self._flaw("Casbin does not find the call of eval()", "write it as eval(p.COLUMN), without blanks", "eval")
         return self.flaws
@@ -173,7 +177,7 @@ class Checker:
                 self._kind(operand)
                 return "bool"
             case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=operand):
-                return self._expect(operand, "num")
+                return self._number(operand)
             case ast.Compare(left=left, ops=ops, comparators=rest):
                 return self._comparison([left, *rest], ops)
             case ast.BinOp(left=left, op=op, right=right) if isinstance(op, _ARITHMETIC):
@@ -202,19 +206,23 @@ class Checker:
             code="syntax",
         )
 
-    def _expect(self, node: ast.expr, wanted: str) -> str:
-        if (kind := self._kind(node)) not in (wanted, "any"):
+    def _number(self, node: ast.expr) -> str:
+        if self._kind(node) not in ("num", "any"):
             shown = shown_as_casbin(node)
-            self._flaw(f"{shown!r} is no {'number' if wanted == 'num' else wanted}", token=shown)
-        return wanted
+            self._flaw(f"{shown!r} is no number", token=shown)
+        return "num"
 
     def _comparison(self, parts: list[ast.expr], ops: list[ast.cmpop]) -> str:
         kinds = [self._kind(part) for part in parts]
-        for (left, right), op in zip(zip(kinds, kinds[1:], strict=False), ops, strict=True):
+        for (left, right), op in zip(pairwise(kinds), ops, strict=True):
             known = {left, right} - {"any"}
             if isinstance(op, _ORDER) and (len(known) > 1 or known & {"list", "bool"}):
-                self._flaw("an order comparison mixes text and numbers", "policy columns are text: compare with ==", "<")
-            elif isinstance(op, _MEMBER) and (right in ("num", "bool") or (right == "str" and left not in ("str", "any"))):
+                self._flaw(
+                    "an order comparison mixes text and numbers", "policy columns are text: compare with ==", "<"
+                )
+            elif isinstance(op, _MEMBER) and (
+                right in ("num", "bool") or (right == "str" and left not in ("str", "any"))
+            ):
                 self._flaw("'in' needs a list or a text on its right", "write (…) in ['a', 'b']", "in")
             elif not isinstance(op, (*_ORDER, *_EQUALITY, *_MEMBER)):
                 self._flaw("'is' compares identity, not values", "write == or !=", "is")
@@ -254,21 +262,29 @@ class Checker:
         while True:
             if isinstance(base, ast.Attribute):
                 if base.attr.startswith(("_", "func_")) or base.attr in _REFUSED_ATTRIBUTES:
-                    return self._flaw(f"the attribute {base.attr!r} may not be read", token=base.attr, code="unknown-name")
+                    return self._flaw(
+                        f"the attribute {base.attr!r} may not be read", token=base.attr, code="unknown-name"
+                    )
                 base = base.value
             elif isinstance(base, ast.Subscript):
                 if not (isinstance(base.slice, ast.Constant) and isinstance(base.slice.value, (str, int))):
-                    return self._flaw("an item is read by something else than a fixed name", 'write r.COLUMN["name"]', "[")
+                    return self._flaw(
+                        "an item is read by something else than a fixed name", 'write r.COLUMN["name"]', "["
+                    )
                 base = base.value
             else:
                 break
         if not isinstance(base, ast.Name) or base.id not in self._columns:
-            return self._kind(base) if isinstance(base, ast.Name) else self._flaw(
-                f"{shown_as_casbin(node)!r} reads an attribute of something that is no column"
+            return (
+                self._kind(base)
+                if isinstance(base, ast.Name)
+                else self._flaw(f"{shown_as_casbin(node)!r} reads an attribute of something that is no column")
             )
         if base.id.startswith("p_"):
             shown = shown_as_casbin(node)
-            return self._flaw(f"{shown!r} reads an attribute of policy text, which has none", "read request columns", shown)
+            return self._flaw(
+                f"{shown!r} reads an attribute of policy text, which has none", "read request columns", shown
+            )
         self.objects.add(base.id[2:])
         return "any"
 

@@ -35,6 +35,12 @@ class Findings:
             line, count = self._more.get(kind, (problem.line, 0))
             self._more[kind] = (line, count + 1)
 
+    def take(self, other: Findings) -> None:
+        """Add everything that `other` holds."""
+        for problem in other.problems():
+            self._add(problem)
+        self.failed = self.failed or other.failed
+
     def problems(self) -> tuple[Problem, ...]:
         """Everything that was found, sorted by file, line and text."""
         out = [problem for kept in self._kept.values() for problem in kept]

@@ -99,14 +99,15 @@ def _literal_but_placeholders(pattern: str, placeholder: re.Pattern[str]) -> re.
 class _Path:
     """One keyMatch2–5 pattern. Regular expressions are built at the first value that comes near the pattern."""
 
-    __slots__ = ("own", "pattern", "placeholder", "query", "source", "strict", "tied", "tokens")
+    __slots__ = ("literal", "narrow", "own", "pattern", "placeholder", "query", "source", "tied")
 
     def __init__(
         self, pattern: str, source: str, placeholder: re.Pattern[str], strict: bool, *, query: bool = False
     ) -> None:
-        self.pattern, self.source, self.placeholder, self.query = pattern, source, placeholder, query
+        self.pattern, self.source, self.placeholder = pattern, source, placeholder
+        self.narrow, self.query = strict, query
         self.own: re.Pattern[str] | None = None
-        self.strict: re.Pattern[str] | None | bool = strict
+        self.literal: re.Pattern[str] | None = None
         self.tied: tuple[str, ...] = ()
         """The placeholder names of keyMatch4, in order; equal names must hold equal text."""
         if not _PLAIN_PATH.fullmatch(pattern) or "{" in source:
@@ -125,11 +126,11 @@ class _Path:
             first: dict[str, str] = {}
             if any(first.setdefault(name, text) != text for name, text in zip(self.tied, found.groups(), strict=True)):
                 return False
-        if self.strict is False:
+        if not self.narrow:
             return True
-        if not isinstance(self.strict, re.Pattern):
-            self.strict = _literal_but_placeholders(self.pattern, self.placeholder)
-        return self.strict.fullmatch(value) is not None
+        if self.literal is None:
+            self.literal = _literal_but_placeholders(self.pattern, self.placeholder)
+        return self.literal.fullmatch(value) is not None
 
 
 def _key_match2(pattern: str, strict: bool) -> Match:
@@ -216,12 +217,12 @@ class _Glob:
             self.regexes = self._regexes()
 
     def _regexes(self) -> tuple[re.Pattern[str], ...]:
-        from wcmatch import _wcparse, glob
+        from wcmatch import glob
 
         try:
             sources, _ = glob.translate(_glob_text(self.pattern), flags=glob.GLOBSTAR | glob.BRACE | glob.FORCEUNIX)
             return tuple(re.compile(source) for source in sources)
-        except (_wcparse.PatternLimitException, re.error, RecursionError) as error:
+        except Exception as error:  # the engine's own error types are not public
             raise ValueError(f"the pattern {self.pattern!r} is not a valid glob ({error})") from None
 
     def __call__(self, value: str) -> bool:

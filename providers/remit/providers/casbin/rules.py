@@ -81,8 +81,11 @@ class PolicySet:
     rules: tuple[Rule, ...]
     links: tuple[Link, ...]
     roles: frozenset[str] = frozenset()
-    """Every role that is known by some row, namespaced where the model is native (``role:admin``)."""
+    """Every role that is known by some row: namespaced where the model is native (``role:admin``), else as principals
+    carry it. Empty under another model whose request templates do not mention the role."""
     problems: tuple[Problem, ...] = ()
     """Warnings only: a set with errors is never built."""
     sources: tuple[str, ...] = ()
     """Absolute paths of every file that was read, the model included; what a watch must look at."""
+    request: tuple[str, ...] = ()
+    """One template per request column, given or by default; empty where the model is native."""

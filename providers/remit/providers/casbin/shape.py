@@ -25,6 +25,8 @@ class Shape:
     """Policy columns that `timeMatch` reads as a point in time."""
     roles: dict[str, set[tuple[str, bool]]] = field(default_factory=dict)
     """Role definition -> (policy column, True when it stands on the right, where roles do)."""
+    askers: dict[str, set[str]] = field(default_factory=dict)
+    """Role definition -> request columns that it looks up as a member or role."""
     domains: dict[str, set[str]] = field(default_factory=dict)
     """Role definition -> policy columns used as its domain, or compared with the request column used so."""
     rules: set[str] = field(default_factory=set)
@@ -84,6 +86,8 @@ def _use(shape: Shape, request_domains: dict[str, set[str]], function: str, args
         for place, name in enumerate(columns[:2]):
             if name.startswith("p_"):
                 shape.roles.setdefault(function, set()).add((name[2:], place == 1))
+            elif name.startswith("r_"):
+                shape.askers.setdefault(function, set()).add(name[2:])
         for name in columns[2:]:
             if name.startswith("p_"):
                 shape.domains.setdefault(function, set()).add(name[2:])
@@ -127,5 +131,3 @@ def free_branches(tree: ast.expr) -> Iterator[tuple[list[ast.expr], bool, bool]]
                 for node in ast.walk(condition)
             )
             yield branch, any(name.startswith("r_") for name in names), fixed
-
-

@@ -12,7 +12,7 @@ _BOM = b"\xef\xbb\xbf"
 # Control characters but tab and line feed; every other character that some editor shows as a line end, since text
 # after it looks like a row and is none; the characters that reorder what is displayed.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-_FORBIDDEN_ASCII = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
+_VISIBLE_BYTES = bytes({*range(256)} - {*range(32), 127} | {9, 10})
 
 
 def read_text(path: Path, name: str, findings: Findings) -> str | None:
@@ -36,10 +36,10 @@ def read_text(path: Path, name: str, findings: Findings) -> str | None:
             "save the file as UTF-8",
         )
         return None
-    if "\r" in text:
-        text = text.replace("\r\n", "\n")
-    found = (_FORBIDDEN_ASCII if text.isascii() else _FORBIDDEN).search(text)
-    if found is None:
+    if text.isascii() and not data.translate(None, _VISIBLE_BYTES):
+        return text
+    text = text.replace("\r\n", "\n")
+    if _FORBIDDEN.search(text) is None:
         return text
     for number, line in enumerate(text.split("\n"), 1):
         if (bad := _FORBIDDEN.search(line)) is not None:

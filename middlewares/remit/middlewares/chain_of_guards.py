@@ -1,0 +1,53 @@
+"""`guard`: the one call that puts an enforcer into an agent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langchain.agents.middleware.types import AgentMiddleware
+from langchain_core.tools import BaseTool
+
+from remit.authz.enforcer import Enforcer
+from remit.authz.gates.acting import adapter_for
+from remit.authz.gates.arming import arm, refuse_duplicates
+from remit.middlewares.approvals import Approvals
+from remit.middlewares.guardrail import GuardrailMiddleware
+
+
+def guard(
+    enforcer: Enforcer,
+    *others: AgentMiddleware[Any, Any, Any],
+    approvals: Approvals | None = None,
+    passport: str | None = None,
+    infrastructure_tools: tuple[object, ...] = (),
+) -> list[AgentMiddleware[Any, Any, Any]]:
+    """The middleware list of an agent: the authorization guard, then `others`, in their order.
+
+    The guard must see what the others bring, so pass them here instead of listing them beside. With authorization
+    disabled the list is just the others.
+
+    Args:
+        enforcer: Decides and records.
+        others: The agent's other middlewares, outermost first. Explicit guardrails come first among them.
+        approvals: How people are asked where the policy says ``ask``.
+        passport: The operator's id for this agent.
+        infrastructure_tools: Tool objects that this build generated from a filtered catalogue; they need no decision.
+
+    Raises:
+        ConfigError: Two of the tools that `others` bring share a name, or tool bodies cannot be guarded with the
+            installed LangChain.
+    """
+    if not enforcer.enabled:
+        return list(others)
+    brought = tuple(tool for other in others for tool in getattr(other, "tools", None) or ())
+    refuse_duplicates(brought)
+    arm(brought)
+    first = GuardrailMiddleware(
+        adapter_for(enforcer, infrastructure_tools=infrastructure_tools),
+        enforcer=enforcer,
+        approvals=approvals,
+        passport=passport,
+        brought=tuple(tool for tool in brought if isinstance(tool, BaseTool)),
+        inner=tuple(other for other in others if isinstance(other, GuardrailMiddleware)),
+    )
+    return [first, *others]

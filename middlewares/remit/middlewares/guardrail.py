@@ -1,0 +1,403 @@
+"""The guard around every tool call (Layer 2), synchronous and asynchronous over one core."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from langchain.agents.middleware.types import AgentMiddleware, TracePolicy, omit_payload
+from langchain_core.messages import ToolMessage
+from langchain_core.tools import BaseTool
+from langgraph.prebuilt.tool_node import ToolCallRequest
+from langgraph.types import Command
+
+from remit.authz.errors import ConfigError, TicketRefused
+from remit.authz.gates.acting import guardrail_request, ruling
+from remit.authz.gates.arming import arm, foresee
+from remit.authz.judge import Judge, in_place
+from remit.authz.principal import build_principal_from_context
+from remit.authz.provider import GuardrailDecision, GuardrailProvider, GuardrailReason, GuardrailRequest
+from remit.authz.tickets import FRAME, Call, Frame, Ruling, canonical, opened
+from remit.authz.types import Principal
+from remit.middlewares.calls import Facts, Turn, facts_of, irregularity, turn_of
+from remit.middlewares.events import Event, leave, log
+from remit.middlewares.results import denial, escaped, lists_tools, safe_code, shown_name
+from remit.middlewares.sealed import WatchedToolCallRequest
+from remit.middlewares.shells import run_now, settled
+
+AUTHORIZATION_GUARD: Final = "guardrail.authz"
+_UNSAFE_IN_A_NODE_NAME: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+_REPLAYED: Final = Command[Any](update={})
+
+
+class Port(NamedTuple):
+    """How a core reaches the outside: at once in the synchronous shell, awaitable in the other."""
+
+    evaluate: Callable[[GuardrailRequest], Any]
+    """``question -> GuardrailDecision``"""
+    shown: Callable[[Principal, list[str]], Any]
+    """``(principal, tool names) -> those that the principal may ever use``"""
+    people: Any = None
+    """What the conversation with a reviewer needs; None where nobody is ever asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """A call that may run, as it may run."""
+
+    facts: Facts
+    call: Call
+    decision: GuardrailDecision
+    note: str = ""
+    """What the model must be told about it."""
+
+
+class GuardrailMiddleware(AgentMiddleware[Any, Any, Any]):
+    """Puts every tool call to a provider before it runs.
+
+    With an `enforcer` this is the authorization guard ``guardrail.authz``: it filters what the model sees, decides every
+    call, arms tool bodies, and asks people where the policy says so. Use `remit.middlewares.guard` to build it. Without
+    one it is an explicit guardrail ``guardrail.<provider>``, asked about every call that the authorization let through.
+
+    Args:
+        provider: Answers for each call. For the authorization guard a `GuardrailAuthorizationAdapter`.
+        enforcer: Makes this the authorization guard.
+        fail_closed: Whether a failing explicit provider denies (the default). The authorization guard follows its
+            enforcer.
+        passport: The operator's id for this agent, handed to the provider as ``agent_id``.
+        name: Instead of the usual name. Names of middlewares in one agent must differ.
+        deadline: Seconds an explicit provider may take for one answer.
+
+    Raises:
+        TypeError: `provider` does not implement `GuardrailProvider`.
+        ConfigError: The installed LangChain does not let tool bodies be guarded, or provider and enforcer do not belong
+            together.
+    """
+
+    trace_policy = TracePolicy(process_inputs=omit_payload)
+    tools: Sequence[BaseTool] = ()
+
+    def __new__(cls, provider: Any = None, *, enforcer: Any = None, **_: Any) -> GuardrailMiddleware:
+        if cls is GuardrailMiddleware and enforcer is not None:
+            from remit.middlewares.authorization import AuthorizationMiddleware
+
+            cls = AuthorizationMiddleware  # a class of its own: an explicit guardrail needs none of its graph nodes
+        return super().__new__(cls)
+
+    def __init__(
+        self,
+        provider: GuardrailProvider,
+        *,
+        enforcer: None = None,
+        fail_closed: bool = True,
+        passport: str | None = None,
+        name: str | None = None,
+        deadline: float = 2.0,
+    ) -> None:
+        super().__init__()
+        if not isinstance(provider, GuardrailProvider):
+            raise TypeError(
+                f"a guardrail provider has `name`, `evaluate` and `aevaluate`; {type(provider).__qualname__} has not"
+            )
+        self.provider = provider
+        self.fail_closed = fail_closed
+        self.passport = passport
+        self.inner: tuple[GuardrailMiddleware, ...] = ()
+        """Guards further in that a body must ask as well when it decides again, even before they saw the call."""
+        self._name = _node_name(name or self._usual_name())
+        self._judge = Judge(fail_closed=fail_closed, deadline=deadline)
+        self._now = Port(self._evaluate_now, lambda principal, names: names)
+        self._soon = Port(self._evaluate_soon, lambda principal, names: names)
+
+    @property
+    def name(self) -> str:
+        """Unique within an agent; also the name of the guard in outcomes and events."""
+        return self._name
+
+    @property
+    def waits(self) -> bool:
+        """Whether the provider may wait for I/O."""
+        return not in_place(self.provider)
+
+    def wrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]]
+    ) -> ToolMessage | Command[Any]:
+        """Decide the call; run it through `handler` or answer it with a denial."""
+        return run_now(self._tool_call(request, handler, self._now))
+
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
+    ) -> ToolMessage | Command[Any]:
+        """The asynchronous form of `wrap_tool_call`."""
+        return await self._tool_call(request, handler, self._soon)
+
+    def _usual_name(self) -> str:
+        usual = f"guardrail.{self.provider.name}"
+        return usual if usual != AUTHORIZATION_GUARD else "guardrail.explicit.authz"
+
+    def _evaluate_now(self, question: GuardrailRequest) -> GuardrailDecision:
+        return self._judge.evaluate(self.provider, question)
+
+    async def _evaluate_soon(self, question: GuardrailRequest) -> GuardrailDecision:
+        return await self._judge.aevaluate(self.provider, question)
+
+    def _principal(self, context: Any) -> Principal:
+        return build_principal_from_context(context, default_role=None)
+
+    def _arm(self, tools: Iterable[Any]) -> None:
+        arm(tools, mandatory=False)
+
+    def _irregularity(self, facts: Facts, turn: Turn) -> tuple[str, str] | None:
+        return irregularity(facts, turn)
+
+    def _stranger(self, facts: Facts, principal: Principal) -> tuple[str, str] | None:
+        """Why `principal` may not go on with this run, or None."""
+        return None
+
+    def _version(self) -> str:
+        version = getattr(self.provider, "policy_version", None)
+        return version if isinstance(version, str) else "unknown"
+
+    async def _tool_call(self, request: ToolCallRequest, handler: Callable[..., Any], port: Port) -> Any:
+        facts = facts_of(request)
+        outer = FRAME.get()
+        if outer is not None and outer.open and outer.owner is facts.runtime and outer.call_id == facts.call_id:
+            return await self._joined(facts, outer, handler, port)
+        turn = turn_of(request.state)
+        if facts.call_id is not None and facts.call_id in turn.answered and turn.ids.count(facts.call_id) == 1:
+            log.warning("%s: a call that was answered already did not run again", self.name)
+            return _REPLAYED
+        self._armed(facts)
+        if (found := self._irregularity(facts, turn)) is not None:
+            return self._refused(facts, None, *found)
+        try:
+            principal = self._principal(facts.context)
+        except (TypeError, ValueError) as exc:
+            log.warning("%s: malformed identity: %s", self.name, escaped(str(exc)))
+            return self._refused(facts, None, "authz.malformed_identity", "the identity of the caller is not valid.")
+        if (found := self._stranger(facts, principal)) is not None:
+            return self._refused(facts, principal, *found)
+        version = self._version()
+        call, decision = await self._decided(facts, principal, port)
+        cleared = await self._settle(Cleared(facts, call, decision), turn, principal, port)
+        if isinstance(cleared, ToolMessage):
+            return cleared
+        facts, call = cleared.facts, cleared.call
+        self._leave(facts, principal, call.name, cleared.decision, allowed=True)
+        frame = self._frame(facts, principal, outer)
+        if facts.tool is not None:
+            frame.issue(call, version=version, signed=(self,))
+        try:
+            with opened(frame):
+                result = await settled(handler(self._sealed(facts)))
+        except TicketRefused as refused:
+            return self._not_run(facts, principal, refused)
+        return self._finished(cleared, result)
+
+    async def _joined(self, facts: Facts, frame: Frame, handler: Callable[..., Any], port: Port) -> Any:
+        """Evaluate a call inside of the frame that an outer guard opened for it."""
+        principal = frame.principal
+        assert principal is not None  # noqa: S101 - every guard that opens a frame knows for whom
+        frame.join(_BodyGate(self, principal, facts))
+        call, decision = await self._decided(facts, principal, port)
+        if decision.allow is not True:
+            return await self._denied(facts, principal, decision, port)
+        self._leave(facts, principal, call.name, decision, allowed=True)
+        frame.countersign(self, call)
+        return await settled(handler(facts.request))
+
+    async def _decided(self, facts: Facts, principal: Principal, port: Port) -> tuple[Call, GuardrailDecision]:
+        """Decide on the arguments as the body will receive them; on those sent when the tool will refuse them."""
+        sent = facts.args or {}
+        coming = None
+        if facts.tool is not None:
+            coming = foresee(facts.tool, {"args": sent, "id": facts.call_id}, facts.runtime)
+        view, digest = canonical(sent if coming is None else coming)
+        call = Call(facts.tool, facts.name, view, digest, facts.call_id)
+        return call, await self._evaluated(facts, principal, call, port)
+
+    async def _evaluated(self, facts: Facts, principal: Principal, call: Call, port: Port) -> GuardrailDecision:
+        question = guardrail_request(
+            principal,
+            facts.context,
+            tool=call.tool,
+            name=call.name,
+            args=call.args,
+            call_id=call.call_id,
+            thread_id=facts.thread_id,
+            run_id=facts.run_id,
+            passport=self.passport,
+        )
+        decision: GuardrailDecision = await settled(port.evaluate(question))
+        return decision
+
+    async def _settle(self, cleared: Cleared, turn: Turn, principal: Principal, port: Port) -> Cleared | ToolMessage:
+        """The call as it may run, or the denial."""
+        if cleared.decision.allow is True:
+            return cleared
+        return await self._denied(cleared.facts, principal, cleared.decision, port)
+
+    async def _denied(self, facts: Facts, principal: Principal, decision: GuardrailDecision, port: Port) -> ToolMessage:
+        if decision.asks:  # reached by explicit guardrails only: they cannot tell which answer belongs to whom
+            reasons = (GuardrailReason("authz.ask_unanswerable", "an explicit guardrail cannot ask a person"),)
+            decision = GuardrailDecision(False, reasons, decision.policy_id, decision.policy_version)
+        self._leave(facts, principal, facts.name, decision, allowed=False)
+        named = decision.metadata.get("alternatives")
+        others = [
+            other
+            for other in (named if isinstance(named, tuple) else ())
+            if other in facts.registered and other != facts.name
+        ]
+        failed = decision.metadata.get("failure") is True
+        shown = set() if failed else set(await settled(port.shown(principal, [facts.name, *others])))
+        return denial(
+            facts.name,
+            facts.call_id,
+            decision.reasons[0].code if decision.reasons else "authz.denied",
+            scope="invocation" if failed or facts.name in shown else "tool",
+            alternatives=tuple(other for other in others if other in shown),
+        )
+
+    def _refused(self, facts: Facts, principal: Principal | None, code: str, text: str) -> ToolMessage:
+        """Refuse a call that no provider needs to be asked about."""
+        decision = GuardrailDecision(False, (GuardrailReason(code, text),))
+        self._leave(facts, principal, facts.name, decision, allowed=False)
+        self._audit(facts, principal, decision)
+        return denial(facts.name, facts.call_id, code, scope="invocation", text=text)
+
+    def _audit(self, facts: Facts, principal: Principal | None, decision: GuardrailDecision) -> None:
+        """Record a decision that no provider was asked for."""
+
+    def _not_run(self, facts: Facts, principal: Principal, refused: TicketRefused) -> ToolMessage:
+        """The answer for a call whose body refused. Names no tool but the one that the model called."""
+        code = safe_code(refused.code)
+        decision = GuardrailDecision(False, (GuardrailReason(code, str(refused)),))
+        self._leave(facts, principal, facts.name, decision, allowed=False, replace=True)
+        shown = shown_name(facts.name)
+        what = f"this call of {shown}" if refused.tool == facts.name else f"a step inside of {shown}"
+        return denial(
+            facts.name,
+            facts.call_id,
+            code,
+            scope="invocation",
+            text=f"{what} is not permitted and did not run. Do not repeat it; choose another approach.",
+        )
+
+    def _leave(
+        self,
+        facts: Facts,
+        principal: Principal | None,
+        name: str,
+        decision: GuardrailDecision,
+        *,
+        allowed: bool,
+        replace: bool = False,
+        call_id: str | None = None,
+    ) -> None:
+        leave(
+            Event(
+                guard=self.name,
+                tool_name=name,
+                call_id=call_id or facts.call_id,
+                context=facts.context,
+                principal=principal,
+                decision=decision,
+                agent_id=self.passport,
+                fail_closed=self.fail_closed,
+                policy_version=self._version(),
+            ),
+            allowed=allowed,
+            replace=replace,
+        )
+
+    def _armed(self, facts: Facts) -> None:
+        try:
+            self._arm((*facts.registered.values(), facts.tool))
+        except ConfigError as exc:
+            log.error("%s: %s", self.name, exc)
+
+    def _frame(self, facts: Facts, principal: Principal, outer: Frame | None) -> Frame:
+        gates = [_BodyGate(guard, principal, facts) for guard in (self, *self.inner)]
+        if outer is None or not outer.open or self._authorizes:
+            return Frame(
+                gates,
+                registered=facts.registered,
+                principal=principal,
+                run_id=facts.run_id,
+                call_id=facts.call_id,
+                owner=facts.runtime,
+                version=self._version,
+                authorizes=self._authorizes,
+            )
+        # An explicit guardrail of an agent inside of a guarded tool: the guards of the outer call stay in force.
+        return Frame(
+            (*outer.gates, *gates),
+            registered=facts.registered,
+            principal=outer.principal,
+            run_id=facts.run_id,
+            call_id=facts.call_id,
+            owner=facts.runtime,
+            version=outer.version,
+            authorizes=outer.authorizes,
+        )
+
+    _authorizes = False
+
+    def _sealed(self, facts: Facts) -> ToolCallRequest:
+        request = facts.request
+        return WatchedToolCallRequest(request.tool_call, request.tool, request.state, request.runtime)
+
+    def _finished(self, cleared: Cleared, result: Any) -> Any:
+        """`result`, unless it is the tool node's list of every registered name."""
+        facts = cleared.facts
+        if not lists_tools(result):
+            return result
+        text = f"there is no tool named {shown_name(facts.name)}. Use one of the tools that you were given."
+        return denial(facts.name, facts.call_id, "authz.unknown_tool", scope="tool", text=text)
+
+
+class _BodyGate:
+    """One guard as a gate of a frame: a body that has no ticket asks it about the call as it has become."""
+
+    __slots__ = ("_facts", "_guard", "_principal")
+
+    def __init__(self, guard: GuardrailMiddleware, principal: Principal, facts: Facts) -> None:
+        self._guard = guard
+        self._principal = principal
+        self._facts = facts
+
+    @property
+    def key(self) -> object:
+        return self._guard
+
+    @property
+    def waits(self) -> bool:
+        return self._guard.waits
+
+    def decide(self, call: Call) -> Ruling:
+        return run_now(self._decide(call, self._guard._now))
+
+    async def adecide(self, call: Call) -> Ruling:
+        return await self._decide(call, self._guard._soon)
+
+    async def _decide(self, call: Call, port: Port) -> Ruling:
+        decision = await self._guard._evaluated(self._facts, self._principal, call, port)
+        # A call from inside of a body has no id or its own: it must not speak for the call around it.
+        if call.call_id is not None:
+            self._guard._leave(
+                self._facts,
+                self._principal,
+                call.name,
+                decision,
+                allowed=decision.allow is True,
+                replace=True,
+                call_id=call.call_id,
+            )
+        return ruling(decision)
+
+
+def _node_name(name: str) -> str:
+    """`name` as LangGraph takes it for a graph node."""
+    return _UNSAFE_IN_A_NODE_NAME.sub("_", name)

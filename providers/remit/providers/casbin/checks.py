@@ -1,0 +1,62 @@
+"""All semantic checks of one policy set, in one place: what a file alone cannot show."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from remit.authz.vocabulary import RESOURCES
+from remit.providers.casbin.findings import Findings
+from remit.providers.casbin.linkchecks import check_links
+from remit.providers.casbin.names import deceiving
+from remit.providers.casbin.nativechecks import check_native
+from remit.providers.casbin.rowchecks import check_rows
+from remit.providers.casbin.rules import Link
+from remit.providers.casbin.shape import shape_of
+from remit.providers.casbin.table import Table
+
+
+def check_set(
+    table: Table,
+    links: list[Link],
+    declared: Collection[str],
+    findings: Findings,
+    *,
+    functions: Collection[str] = (),
+    resources: Collection[str] = (),
+) -> set[str]:
+    """Report everything that is wrong with the rules and links of a policy set.
+
+    Args:
+        declared: Roles that are known without a row.
+        functions: Names of the deployment's own matcher functions.
+        resources: Its own resource types.
+
+    Returns:
+        Request columns whose attributes the matcher or some rule reads.
+    """
+    shape = shape_of(table.model.tree)
+    objects = check_rows(table, shape, functions, findings)
+    check_links(table, shape, links, declared, findings)
+    if table.model.native:
+        check_native(table, resources, findings)
+    _check_deceiving_names(table, shape.rules, links, resources, findings)
+    return objects | shape.objects
+
+
+def _check_deceiving_names(
+    table: Table, texts: Collection[str], links: list[Link], resources: Collection[str], findings: Findings
+) -> None:
+    columns = [name for name in table.model.policy if name not in texts and name not in ("cond", "eft", "priority")]
+    names = set().union(*map(table.distinct, columns), *(link.values for link in links))
+    if "".join(names).isascii():
+        return
+    vocabulary = {*RESOURCES, *resources, *(action for actions in RESOURCES.values() for action in actions)}
+    wrong = deceiving(names, vocabulary)
+    advice = "type it again, in one script"
+    for column in columns:
+        at = table.model.policy.index(column)
+        for rule in table.having(column, wrong):
+            findings.error("look-alike", rule.file, rule.line, wrong[rule.values[at]], advice, rule.key)
+    for link in links:
+        for name in wrong.keys() & set(link.values):
+            findings.error("look-alike", link.file, link.line, wrong[name], advice, link.key)

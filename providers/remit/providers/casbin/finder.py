@@ -1,0 +1,132 @@
+"""Which of many stored patterns does this name match? Found without trying them all.
+
+A pattern is looked up through the literal text that it starts with, a name without wildcards through a dict.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from remit.providers.casbin.functions import BUILTINS, GLOB_MAGIC, Match, collapse, compile_match, literal_head
+
+T = TypeVar("T", int, str)
+
+EQUAL = "=="
+"""The kind of patterns that are plain names."""
+
+
+class Reading:
+    """How the patterns of one policy column are read. Shared by every `Finder` over that column.
+
+    Args:
+        kind: ``"=="`` or the name of a built-in function that takes a pattern.
+        strict: Which reading of the patterns (see `functions`).
+        star: A pattern that is exactly ``*`` matches everything, whatever the kind says.
+    """
+
+    __slots__ = ("compiled", "kind", "star", "strict")
+
+    def __init__(self, kind: str, *, strict: bool = False, star: bool = False) -> None:
+        self.kind, self.strict, self.star = kind, strict, star
+        self.compiled: dict[str, Match] = {}
+
+    def match(self, pattern: str) -> Match:
+        """`pattern`, compiled once.
+
+        Raises:
+            ValueError: The pattern cannot be read.
+        """
+        found = self.compiled.get(pattern)
+        if found is None:
+            found = self.compiled[pattern] = compile_match(self.kind, pattern, strict=self.strict)
+        return found
+
+    def check(self, pattern: str) -> None:
+        """Make sure that `pattern` can be read.
+
+        Raises:
+            ValueError: It cannot.
+        """
+        if self.kind not in (EQUAL, "keyMatch") and not (self.star and pattern == "*") and not self.literal(pattern):
+            self.match(pattern)
+
+    def literal(self, pattern: str) -> bool:
+        """Does `pattern` match nothing but itself (for globs: itself, give or take slashes at the end)?"""
+        if self.kind == EQUAL:
+            return True
+        if self.kind == "keyMatch":
+            return "*" not in pattern
+        return (
+            self.kind == "globMatch" and pattern != "" and "/" not in pattern and GLOB_MAGIC.search(pattern) is None
+        )
+
+
+class Finder(Generic[T]):
+    """Stored patterns with the items that hang on them: numbers of rules, or the patterns themselves."""
+
+    __slots__ = ("everything", "exact", "heads", "lengths", "patterned", "reading")
+
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
+        self.everything: list[T] = []
+        self.exact: dict[str, T | list[T]] = {}
+        self.patterned: dict[str, list[T]] = {}
+        self.heads: dict[str, list[tuple[Match | None, list[T]]]] | None = None
+        self.lengths: tuple[int, ...] = ()
+
+    def add(self, pattern: str, item: T) -> None:
+        """Hang `item` on `pattern`. Only before the first `find`.
+
+        Raises:
+            ValueError: The pattern cannot be read.
+        """
+        reading = self.reading
+        if reading.star and pattern == "*":
+            self.everything.append(item)
+        elif reading.literal(pattern):
+            held = self.exact.get(pattern)
+            if held is None:
+                self.exact[pattern] = item  # most names carry one item: no list for it
+            elif isinstance(held, list):
+                held.append(item)
+            else:
+                self.exact[pattern] = [held, item]
+        else:
+            if reading.kind != "keyMatch":
+                reading.match(pattern)
+            self.patterned.setdefault(pattern, []).append(item)
+
+    def find(self, name: str) -> list[T]:
+        """Every item whose pattern `name` matches, in no particular order."""
+        found = self.everything.copy()
+        key = collapse(name) if "/" in name and self.reading.kind == "globMatch" else name
+        held = self.exact.get(key)
+        if held is not None:
+            if isinstance(held, list):
+                found += held
+            else:
+                found.append(held)
+        if self.patterned:
+            heads = self.heads or self._heads()
+            for length in self.lengths:
+                bucket = heads.get(key[:length])
+                if bucket is not None:
+                    for match, items in bucket:
+                        if match is None or match(name):
+                            found += items
+        return found
+
+    def _heads(self) -> dict[str, list[tuple[Match | None, list[T]]]]:
+        heads: dict[str, list[tuple[Match | None, list[T]]]] = {}
+        kind = self.reading.kind
+        for pattern, items in self.patterned.items():
+            match = None if kind == "keyMatch" else self.reading.match(pattern)
+            heads.setdefault(literal_head(kind, pattern), []).append((match, items))
+        self.lengths = tuple(sorted({len(head) for head in heads}))
+        self.heads = heads  # last: a thread that sees it must see the lengths as well
+        return heads
+
+
+def findable(kind: str) -> bool:
+    """Can a `Finder` hold patterns of this kind?"""
+    return kind == EQUAL or (kind in BUILTINS and BUILTINS[kind].pattern is not None)

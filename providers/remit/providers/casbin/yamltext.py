@@ -1,0 +1,156 @@
+"""Reading YAML with the line of every node, and refusing what YAML versions read differently."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from typing import Any, NamedTuple
+
+from remit.providers.casbin.findings import Findings, did_you_mean
+
+_MAX_DEPTH = 20
+_BOOLEAN = re.compile(r"(?i:y|n|yes|no|on|off|true|false)")
+_NOTHING = re.compile(r"(?i:null)|~|")
+_NUMBER = re.compile(
+    r"[-+]?(?:0[xX][0-9a-fA-F_]+|0[oO]?[0-7_]+|0[bB][01_]+|[0-9][0-9_]*(?:\.[0-9_]*)?(?:[eE][-+]?[0-9]+)?"
+    r"|\.[0-9][0-9_]*(?:[eE][-+]?[0-9]+)?|[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?|\.(?i:inf))|\.(?i:nan)"
+)
+_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}(?:[Tt \t].*)?")
+_TAGS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "null", "timestamp"))
+_MAP = "tag:yaml.org,2002:map"
+_SEQ = "tag:yaml.org,2002:seq"
+
+
+class Entry(NamedTuple):
+    """One ``key: value`` of a mapping."""
+
+    key: str
+    line: int
+    value: Node
+
+
+class Node:
+    """A YAML node with its place. Every reader method reports what is wrong and returns None or nothing."""
+
+    def __init__(self, raw: Any, file: str, findings: Findings) -> None:
+        self._raw, self._file, self._findings = raw, file, findings
+
+    @property
+    def line(self) -> int:
+        return int(self._raw.start_mark.line) + 1
+
+    @property
+    def kind(self) -> str:
+        """``mapping``, ``list``, ``text``, ``null``, ``boolean``, ``number``, ``date`` or ``tagged``."""
+        tag = str(self._raw.tag)
+        if isinstance(self._raw.value, list):
+            return {_MAP: "mapping", _SEQ: "list"}.get(tag, "tagged")
+        if tag not in _TAGS:
+            return "tagged"
+        text = self._raw.value
+        if self._raw.style in ("'", '"', "|", ">"):
+            return "text"
+        if _NOTHING.fullmatch(text):
+            return "null"
+        if _BOOLEAN.fullmatch(text):
+            return "boolean"
+        if _NUMBER.fullmatch(text):
+            return "number"
+        return "date" if _DATE.fullmatch(text) else "text"
+
+    @property
+    def text(self) -> str:
+        """The scalar as written, without its quotes."""
+        return str(self._raw.value)
+
+    @property
+    def is_true(self) -> bool:
+        return self.kind == "boolean" and self.text in ("true", "True", "TRUE")
+
+    @property
+    def is_false(self) -> bool:
+        return self.kind == "boolean" and self.text in ("false", "False", "FALSE")
+
+    def error(self, code: str, key: str, message: str, advice: str = "") -> None:
+        self._findings.error(code, self._file, self.line, message, advice, key)
+
+    def entries(self, key: str, known: Collection[str] | None = None) -> Iterator[Entry]:
+        """The entries of a mapping, duplicates and unusable keys left out.
+
+        Args:
+            key: The path of this mapping, for problems.
+            known: Accepted keys; None accepts any text.
+        """
+        if self.kind != "mapping":
+            self.error("wrong-type", key, f"must be a mapping, not {self.described()}", "write 'key: value' lines")
+            return
+        seen: dict[str, int] = {}
+        for raw_key, raw_value in self._raw.value:
+            name = Node(raw_key, self._file, self._findings)
+            value = Node(raw_value, self._file, self._findings)
+            if name.kind == "text" and name.text == "<<":
+                name.error(
+                    "merge-key", key, "'<<' merges what a reader does not see here", "use 'inherits', or write it out"
+                )
+            elif name.kind != "text":
+                name.error(
+                    "wrong-type", key, f"the key {name.described()} is no text", f'write "{name.text}" in quotes'
+                )
+            elif name.text in seen:
+                name.error(
+                    "duplicate-key",
+                    key,
+                    f"{name.text!r} is written again (first on line {seen[name.text]})",
+                    "keep one",
+                )
+            elif known is not None and name.text not in known:
+                hint = did_you_mean(name.text, known) or "known: " + ", ".join(known)
+                name.error("unknown-key", key, f"unknown key {name.text!r}", hint)
+            else:
+                seen[name.text] = name.line
+                yield Entry(name.text, name.line, value)
+
+    def items(self) -> list[Node]:
+        """The items of a list."""
+        return [Node(raw, self._file, self._findings) for raw in self._raw.value]
+
+    def described(self) -> str:
+        """``the number 7``, ``a list``, …: for sentences that say what was found."""
+        kind = self.kind
+        if kind == "null":
+            return "null"
+        if kind in ("mapping", "list"):
+            return f"a {kind}"
+        if kind == "tagged":
+            return f"a value with the tag {str(self._raw.tag)!r}"
+        return f"the {kind} {self.text!r}"
+
+
+def read_yaml(text: str, file: str, findings: Findings) -> Node | None:
+    """The document in `text`, or None after reporting why there is none."""
+    from ruamel.yaml import YAML  # slow to import: only policy sets with a YAML file pay for it
+    from ruamel.yaml.error import MarkedYAMLError
+
+    reader = YAML(typ="safe", pure=True)
+    reader.max_depth = _MAX_DEPTH
+    reader.composer.warn_double_anchors = False
+    try:
+        raw = reader.compose(text)
+    except MarkedYAMLError as exc:
+        mark = exc.problem_mark or exc.context_mark
+        reason = " ".join(str(exc.problem or exc.context or "cannot be read").split())
+        line = int(mark.line) + 1 if mark is not None else 0
+        findings.error(
+            "yaml-syntax", file, line, f"is not valid YAML ({reason})", "check indentation, quotes and brackets"
+        )
+        return None
+    except Exception as exc:  # the parser raises many types on hostile text; none of them may leave as another error
+        reason = " ".join(str(exc).split())[:120] or type(exc).__name__
+        findings.error(
+            "yaml-syntax", file, 0, f"is not valid YAML ({reason})", "check indentation, quotes and brackets"
+        )
+        return None
+    if raw is None:
+        findings.error("empty-file", file, 0, "holds no document", "write 'roles:', or take it out of 'policies'")
+        return None
+    return Node(raw, file, findings)

@@ -1,0 +1,1 @@
+"""Explicit guardrails: gates beside the policy, asked after it about every tool call."""
