@@ -43,7 +43,7 @@ def test_filter_that_adds_and_async_that_differs() -> None:
         "decisions/writer-mail",
         "arguments/amount-above",
         "arguments/amount-missing",
-        "arguments/path-of-the-secret",
+        "arguments/topic-that-is-denied",
         "names/space-behind",  # shown, though never allowed
         "visibility/reader-sees",
         "visibility/admin-sees",
@@ -94,7 +94,7 @@ def test_truthy_answers_allow_on_error_and_no_case() -> None:
         (broken.CacheWithoutRoleProvider, ["purity/role-of-the-moment", "waiting/tasks"]),
         (broken.CacheWithoutArgumentsProvider, ["purity/arguments-of-the-moment"]),
         (broken.CoercingProvider, ["arguments/amount-as-text", "arguments/amount-as-a-truth-value"]),
-        (broken.ForgivingDenyProvider, ["arguments/path-missing", "arguments/path-null"]),
+        (broken.ForgivingDenyProvider, ["arguments/topic-missing", "arguments/topic-null"]),
         (broken.AllowsAskProvider, ["decisions/writer-mail", "shape/ask-carries-approval"]),
         (broken.ForeignObligationProvider, ["shape/no-surprise-obligations"]),
         (broken.MutatingFilterProvider, ["purity/candidates"]),

@@ -144,8 +144,8 @@ class ForgivingDenyProvider(WorldProvider):
     def authorize(self, request: AuthzRequest) -> AuthzDecision:
         args = request.context.get("args")
         if request.target == "fetch" and request.principal.role == "reader":
-            path = args.get("path") if isinstance(args, dict) else None
-            return DENY if isinstance(path, str) and path == "/etc/shadow" else ALLOW
+            topic = args.get("topic") if isinstance(args, dict) else None
+            return DENY if topic == "payroll" else ALLOW
         return super().authorize(request)
 
 

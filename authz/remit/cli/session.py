@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from remit.authz.config import AuthorizationConfig, load_config
 from remit.authz.enforcer import Enforcer
 from remit.authz.errors import ConfigError
-from remit.authz.provider import AuthorizationProvider, Closes
-from remit.authz.registry import resolve_authorization_provider
-from remit.authz.tooling.lint import even_if_disabled
+from remit.authz.provider import AuthorizationProvider
 from remit.authz.tooling.location import PolicyLocation, locate
+from remit.authz.tooling.opening import opened
 from remit.authz.tooling.request import build_request, parse_asked, parse_pairs
 from remit.authz.types import AuthzRequest, Principal
 from remit.cli import console
@@ -57,15 +55,19 @@ def open_policy(named: str | None) -> Iterator[Session]:
         ConfigError: It does not load. File names lead from the working directory to the files.
     """
     location = locate(named)
-    try:
-        with console.working("loading the policy"):
-            config = load_config(location.file)
-            provider = resolve_authorization_provider(even_if_disabled(config))
-    except ConfigError as exc:
-        if not exc.problems:
-            raise ConfigError(f"{location.file}: {exc}") from exc
-        raise type(exc)(location.shown(exc.problems)) from exc
-    assert provider is not None  # noqa: S101 - an enabled configuration resolves or raises
+    with ExitStack() as stack:
+        try:
+            with console.working("loading the policy"):
+                config = load_config(location.file)
+                provider = stack.enter_context(opened(config))
+        except ConfigError as exc:
+            if not exc.problems:
+                raise ConfigError(f"{location.file}: {exc}") from exc
+            raise type(exc)(location.shown(exc.problems)) from exc
+        yield _session(location, config, provider)
+
+
+def _session(location: PolicyLocation, config: AuthorizationConfig, provider: AuthorizationProvider) -> Session:
     if not config.enabled:
         console.complain(
             f"{location.file}: authorization is disabled, so agents are not restricted at all; "
@@ -77,8 +79,4 @@ def open_policy(named: str | None) -> Iterator[Session]:
         fail_closed=config.fail_closed,
         deadline=config.deadline_ms / 1000,
     )
-    try:
-        yield Session(location, config, provider, enforcer)
-    finally:
-        if isinstance(provider, Closes):
-            asyncio.run(provider.aclose())
+    return Session(location, config, provider, enforcer)

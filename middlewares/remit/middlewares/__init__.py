@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from remit.middlewares.approvals import Approvals
-    from remit.middlewares.chain_of_guards import guard
     from remit.middlewares.guardrail import GuardrailMiddleware
+    from remit.middlewares.guards import guard
 
 __all__ = ["Approvals", "GuardrailMiddleware", "guard"]
 
-_HOME = {"Approvals": "approvals", "GuardrailMiddleware": "guardrail", "guard": "chain_of_guards"}
+_HOME = {"Approvals": "approvals", "GuardrailMiddleware": "guardrail", "guard": "guards"}
 
 
 def __getattr__(name: str) -> Any:

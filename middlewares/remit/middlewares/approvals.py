@@ -10,7 +10,7 @@ Who answered is not part of an answer either. Whoever can tell (a gateway) gives
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
@@ -94,7 +94,7 @@ class Inquiry:
         config = getattr(facts.runtime, "config", None) or {}
         self._conf: Mapping[str, Any] = config.get("configurable") or {}
         self._path = (config.get("metadata") or {}).get("langgraph_path") or ()
-        self._info = getattr(facts.runtime, "execution_info", None)
+        self._info: Any = getattr(facts.runtime, "execution_info", None)
         self._saved: Any = None
         self._answers: int | None = None
         self._taken = 0
@@ -163,9 +163,10 @@ class Inquiry:
         if answer["type"] != "reject":
             self._in_time(checkpoint)
             await self._by_whom(call, ports)
-        resume[place] = answer = {**answer, _SEAL: seal}
+        bound: dict[str, Any] = {**answer, _SEAL: seal}
+        resume[place] = bound
         self._conf[_SEND]([(_RESUME, list(resume))])
-        return answer
+        return bound
 
     async def _checkpoint(self, ports: Ports) -> Any:
         """The newest checkpoint of this thread and namespace, read once."""
@@ -175,7 +176,7 @@ class Inquiry:
         return self._saved
 
     def _ticket(self, seal: bytes) -> str:
-        """What a question carries. Starts with the task: questions of an agent inside of the tool pass through it too."""
+        """What a question carries. It starts with the task: questions of an agent inside of the tool pass through."""
         return f"{blake2b(self._info.checkpoint_ns.encode(), digest_size=8).hexdigest()}.{seal.hex()}"
 
     def _shown(self, checkpoint: Any) -> set[str]:
@@ -262,14 +263,17 @@ def _as_sent(answer: object, check: ValidatorFunctionWrapHandler) -> object:
 def _answer_type(call: Call) -> Any:
     """The type that answers are checked against: approve, reject, or edit with the tool's own argument schema."""
     schema = cast("Any", call.tool).tool_call_schema
-    arguments: Any = (
-        schema
-        if isinstance(schema, type) and issubclass(schema, BaseModel)
-        else Annotated[dict[str, Any], WithJsonSchema(schema if isinstance(schema, dict) else {"type": "object"})]
-    )
-    action = create_model("EditedAction", name=(Literal[call.name], ...), args=(arguments, ...))  # type: ignore[valid-type]
-    edit = create_model("EditDecision", type=(Literal["edit"], ...), edited_action=(action, ...))
-    return Annotated[
-        Annotated[ApproveDecision | RejectDecision | edit, Discriminator("type")],  # type: ignore[valid-type]
-        WrapValidator(_as_sent),
-    ]
+    shape = schema if isinstance(schema, dict) else {"type": "object"}
+    fields: Any = {
+        "name": (Literal[call.name], ...),  # pinned: an edit cannot turn the call into one of another tool
+        "args": (
+            schema
+            if isinstance(schema, type) and issubclass(schema, BaseModel)
+            else Annotated[dict[str, Any], WithJsonSchema(shape)],
+            ...,
+        ),
+    }
+    action = create_model("EditedAction", **fields)
+    fields = {"type": (Literal["edit"], ...), "edited_action": (action, ...)}
+    decisions: Any = ApproveDecision | RejectDecision | create_model("EditDecision", **fields)
+    return Annotated[Annotated[decisions, Discriminator("type")], WrapValidator(_as_sent)]

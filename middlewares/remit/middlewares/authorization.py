@@ -6,7 +6,7 @@ import json
 from collections.abc import Awaitable, Callable
 from copy import copy
 from dataclasses import replace
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any, NotRequired, cast
 
 from langchain.agents.middleware.types import AgentState, ModelRequest, PrivateStateAttr
 from langchain_core.messages import ToolMessage, add_notification_metadata
@@ -220,9 +220,9 @@ class AuthorizationMiddleware(GuardrailMiddleware):
             guard=self.name,
         )
 
-    async def _settle(self, cleared: Cleared, turn: Turn, principal: Principal, port: Port) -> Cleared | ToolMessage:
+    async def _settle(self, cleared: Cleared, turn: Turn, port: Port) -> Cleared | ToolMessage:
         """Put the call to a person when the policy asks, and take an answer that was given already."""
-        facts, call, decision = cleared.facts, cleared.call, cleared.decision
+        facts, principal, call, decision = cleared.facts, cleared.principal, cleared.call, cleared.decision
         sealed = read_state(facts.request.state, wire.PRINCIPAL_DIGEST) is not None
         inquiry = Inquiry(facts, turn, self.name, principal, self.approvals, sealed=sealed)
         approved = edited = False
@@ -251,7 +251,7 @@ class AuthorizationMiddleware(GuardrailMiddleware):
             approved = _same_rule(before, decision)
         else:
             return await self._denied(facts, principal, decision, port)
-        return Cleared(facts, call, decision, _edit_note(call) if edited else "")
+        return Cleared(facts, principal, call, decision, _edit_note(call) if edited else "")
 
     def _unapproved(
         self, facts: Facts, principal: Principal, decision: GuardrailDecision, why: Unapproved, note: str
@@ -273,11 +273,10 @@ class AuthorizationMiddleware(GuardrailMiddleware):
         self._leave(facts, principal, facts.name, refused, allowed=False)
         self._audit(facts, principal, refused)
         why = f" with the reason: {reason}" if reason else ""
-        text = (
-            f"a reviewer rejected this call of {shown_name(facts.name)}{why}. Do not repeat it unless you are asked to."
-        )
-        message = denial(facts.name, facts.call_id, "authz.rejected", scope="invocation", text=text)
-        return add_notification_metadata(message, source="hitl_interrupt_decision", data={"decision": "reject"})
+        text = f"a reviewer rejected this call of {shown_name(facts.name)}{why}. Do not repeat it unless asked to."
+        message: Any = denial(facts.name, facts.call_id, "authz.rejected", scope="invocation", text=text)
+        marked: Any = add_notification_metadata(message, source="hitl_interrupt_decision", data={"decision": "reject"})
+        return cast("ToolMessage", marked)
 
     def _finished(self, cleared: Cleared, result: Any) -> Any:
         result = super()._finished(cleared, result)
@@ -338,8 +337,8 @@ def _edited(facts: Facts, args: dict[str, Any]) -> Facts:
 
 def _edit_note(call: Call) -> str:
     return (
-        f"A reviewer changed this call of {shown_name(call.name)} before it ran, on purpose and with authority. Executed "
-        f"with: {json.dumps(call.args, ensure_ascii=False)}. Do not repeat the original call."
+        f"A reviewer changed this call of {shown_name(call.name)} before it ran, on purpose and with authority. "
+        f"Executed with: {json.dumps(call.args, ensure_ascii=False)}. Do not repeat the original call."
     )
 
 

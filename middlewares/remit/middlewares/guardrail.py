@@ -13,6 +13,7 @@ from langchain_core.tools import BaseTool
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
+from remit.authz.enforcer import Enforcer
 from remit.authz.errors import ConfigError, TicketRefused
 from remit.authz.gates.acting import guardrail_request, ruling
 from remit.authz.gates.arming import arm, foresee
@@ -21,6 +22,7 @@ from remit.authz.principal import build_principal_from_context
 from remit.authz.provider import GuardrailDecision, GuardrailProvider, GuardrailReason, GuardrailRequest
 from remit.authz.tickets import FRAME, Call, Frame, Ruling, canonical, opened
 from remit.authz.types import Principal
+from remit.middlewares.approvals import Approvals
 from remit.middlewares.calls import Facts, Turn, facts_of, irregularity, turn_of
 from remit.middlewares.events import Event, leave, log
 from remit.middlewares.results import denial, escaped, lists_tools, safe_code, shown_name
@@ -29,7 +31,7 @@ from remit.middlewares.shells import run_now, settled
 
 AUTHORIZATION_GUARD: Final = "guardrail.authz"
 _UNSAFE_IN_A_NODE_NAME: Final = re.compile(r"[^A-Za-z0-9_.-]+")
-_REPLAYED: Final = Command[Any](update={})
+_REPLAYED: Final[Command[Any]] = Command(update={})
 
 
 class Port(NamedTuple):
@@ -40,7 +42,7 @@ class Port(NamedTuple):
     shown: Callable[[Principal, list[str]], Any]
     """``(principal, tool names) -> those that the principal may ever use``"""
     people: Any = None
-    """What the conversation with a reviewer needs; None where nobody is ever asked."""
+    """What a conversation with a reviewer needs; None where nobody is ever asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ class Cleared:
     """A call that may run, as it may run."""
 
     facts: Facts
+    principal: Principal
     call: Call
     decision: GuardrailDecision
     note: str = ""
@@ -57,9 +60,9 @@ class Cleared:
 class GuardrailMiddleware(AgentMiddleware[Any, Any, Any]):
     """Puts every tool call to a provider before it runs.
 
-    With an `enforcer` this is the authorization guard ``guardrail.authz``: it filters what the model sees, decides every
-    call, arms tool bodies, and asks people where the policy says so. Use `remit.middlewares.guard` to build it. Without
-    one it is an explicit guardrail ``guardrail.<provider>``, asked about every call that the authorization let through.
+    With an `enforcer` this is the authorization guard ``guardrail.authz``: it filters what the model sees, decides
+    every call, arms tool bodies, and asks people where the policy says so; `remit.middlewares.guard` builds it.
+    Without one it is an explicit guardrail ``guardrail.<provider>``, asked about every call that the authorization let through.
 
     Args:
         provider: Answers for each call. For the authorization guard a `GuardrailAuthorizationAdapter`.
@@ -69,9 +72,10 @@ class GuardrailMiddleware(AgentMiddleware[Any, Any, Any]):
         passport: The operator's id for this agent, handed to the provider as ``agent_id``.
         name: Instead of the usual name. Names of middlewares in one agent must differ.
         deadline: Seconds an explicit provider may take for one answer.
+        approvals: How people are asked; with an enforcer only.
 
     Raises:
-        TypeError: `provider` does not implement `GuardrailProvider`.
+        TypeError: `provider` does not implement `GuardrailProvider`, or `approvals` without an enforcer.
         ConfigError: The installed LangChain does not let tool bodies be guarded, or provider and enforcer do not belong
             together.
     """
@@ -90,13 +94,16 @@ class GuardrailMiddleware(AgentMiddleware[Any, Any, Any]):
         self,
         provider: GuardrailProvider,
         *,
-        enforcer: None = None,
+        enforcer: Enforcer | None = None,
         fail_closed: bool = True,
         passport: str | None = None,
         name: str | None = None,
         deadline: float = 2.0,
+        approvals: Approvals | None = None,
     ) -> None:
         super().__init__()
+        if approvals is not None:
+            raise TypeError("only the authorization guard asks people: `approvals` needs an `enforcer`")
         if not isinstance(provider, GuardrailProvider):
             raise TypeError(
                 f"a guardrail provider has `name`, `evaluate` and `aevaluate`; {type(provider).__qualname__} has not"
@@ -125,13 +132,15 @@ class GuardrailMiddleware(AgentMiddleware[Any, Any, Any]):
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]]
     ) -> ToolMessage | Command[Any]:
         """Decide the call; run it through `handler` or answer it with a denial."""
-        return run_now(self._tool_call(request, handler, self._now))
+        result: ToolMessage | Command[Any] = run_now(self._tool_call(request, handler, self._now))
+        return result
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
     ) -> ToolMessage | Command[Any]:
         """The asynchronous form of `wrap_tool_call`."""
-        return await self._tool_call(request, handler, self._soon)
+        result: ToolMessage | Command[Any] = await self._tool_call(request, handler, self._soon)
+        return result
 
     def _usual_name(self) -> str:
         usual = f"guardrail.{self.provider.name}"
@@ -181,7 +190,7 @@ class GuardrailMiddleware(AgentMiddleware[Any, Any, Any]):
             return self._refused(facts, principal, *found)
         version = self._version()
         call, decision = await self._decided(facts, principal, port)
-        cleared = await self._settle(Cleared(facts, call, decision), turn, principal, port)
+        cleared = await self._settle(Cleared(facts, principal, call, decision), turn, port)
         if isinstance(cleared, ToolMessage):
             return cleared
         facts, call = cleared.facts, cleared.call
@@ -233,11 +242,11 @@ class GuardrailMiddleware(AgentMiddleware[Any, Any, Any]):
         decision: GuardrailDecision = await settled(port.evaluate(question))
         return decision
 
-    async def _settle(self, cleared: Cleared, turn: Turn, principal: Principal, port: Port) -> Cleared | ToolMessage:
+    async def _settle(self, cleared: Cleared, turn: Turn, port: Port) -> Cleared | ToolMessage:
         """The call as it may run, or the denial."""
         if cleared.decision.allow is True:
             return cleared
-        return await self._denied(cleared.facts, principal, cleared.decision, port)
+        return await self._denied(cleared.facts, cleared.principal, cleared.decision, port)
 
     async def _denied(self, facts: Facts, principal: Principal, decision: GuardrailDecision, port: Port) -> ToolMessage:
         if decision.asks:  # reached by explicit guardrails only: they cannot tell which answer belongs to whom
@@ -355,6 +364,8 @@ class GuardrailMiddleware(AgentMiddleware[Any, Any, Any]):
         if not lists_tools(result):
             return result
         text = f"there is no tool named {shown_name(facts.name)}. Use one of the tools that you were given."
+        decision = GuardrailDecision(False, (GuardrailReason("authz.unknown_tool", text),))
+        self._leave(facts, cleared.principal, facts.name, decision, allowed=False, replace=True)
         return denial(facts.name, facts.call_id, "authz.unknown_tool", scope="tool", text=text)
 
 

@@ -67,7 +67,7 @@ class Denial(TypedDict):
     message: str
     """The text that the model reads."""
     scope: Scope
-    """``"tool"``: no call of this tool can succeed here. ``"invocation"``: this call was refused, another may not be."""
+    """``"tool"``: no call of this tool can succeed here. ``"invocation"``: this call was refused, others may not be."""
     alternatives: list[str]
     """Tools that the policy names instead and that this caller may use."""
 

@@ -233,7 +233,7 @@ def twin(model: Any, view: View) -> Any:
     if issubclass(kind, _Last):
         kind = kind.__mro__[2]
     made = _TWINS.get(kind) or _twin_class(kind)
-    stand_in = object.__new__(made)
+    stand_in: Any = object.__new__(made)
     for name in _SHARED:
         object.__setattr__(stand_in, name, getattr(model, name))
     return _with_view(stand_in, view)

@@ -250,6 +250,7 @@ class TestIdentity:
         with listening("remit.authz") as said:
             assert await permissions(user, config) == []
         assert said.saying("authz.malformed_identity")
+        assert bool(said.saying("has no id")) is (not hasattr(user, "get") or "id" not in user)
         assert behind(config).asked == []
 
 
@@ -260,6 +261,14 @@ class TestOneInstance:
             await permissions(ALICE, config)
         assert len(behind(config).asked) == 3 * len(ALL)
         assert behind(other).asked == []
+
+    async def test_failures_are_reported_once_for_a_configuration(self) -> None:
+        """Six permissions, three requests, one line: the judge is shared like the provider."""
+        config = scripted("raise")
+        with listening("remit.authz") as said:
+            for _ in range(3):
+                await permissions(ALICE, config)
+        assert len(said.saying("authz.evaluator_error")) == 1
 
     async def test_it_is_not_built_on_the_event_loop(self, monkeypatch: pytest.MonkeyPatch) -> None:
         built = []

@@ -518,9 +518,11 @@ LEAVES = [
 LEAVES = [leaf.replace("'a', '/etc'", "'a', 'etc'") for leaf in LEAVES]
 FORMULAS = st.recursive(
     st.sampled_from(LEAVES),
-    lambda inner: st.builds("({} and {})".format, inner, inner)
-    | st.builds("({} or {})".format, inner, inner)
-    | st.builds("not ({})".format, inner),
+    lambda inner: (
+        st.builds("({} and {})".format, inner, inner)
+        | st.builds("({} or {})".format, inner, inner)
+        | st.builds("not ({})".format, inner)
+    ),
     max_leaves=5,
 )
 

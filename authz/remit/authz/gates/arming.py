@@ -345,8 +345,8 @@ def self_check() -> None:
         from importlib.metadata import version
 
         raise ConfigError(
-            f"tool bodies cannot be guarded with the installed langchain-core {version('langchain-core')}: a probe tool "
-            "was not refused; install a supported release"
+            f"tool bodies cannot be guarded with the installed langchain-core {version('langchain-core')}: "
+            "a probe tool was not refused; install a supported release"
         )
 
 

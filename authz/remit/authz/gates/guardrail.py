@@ -111,7 +111,7 @@ class GuardrailAuthorizationAdapter:
         try:
             return AuthzRequest(principal, self.resource_type, self.action, request.tool_name, context)
         except (TypeError, ValueError) as exc:
-            return _refused("authz.malformed_request", exc)
+            return _refused("authz.invalid_request", exc)
 
     @staticmethod
     def _answer(decision: Any) -> GuardrailDecision:

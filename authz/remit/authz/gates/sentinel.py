@@ -39,8 +39,8 @@ def sentinel() -> Any:
     class Sentinel(BaseCallbackHandler):
         raise_error = True  # without it the exception would only be logged
         run_inline = True  # in the caller's context, where the announcement is
-        ignore_llm = ignore_chain = ignore_retriever = ignore_retry = True  # type: ignore[assignment]
-        ignore_chat_model = ignore_custom_event = True  # type: ignore[assignment]
+        ignore_llm = ignore_chain = ignore_retriever = ignore_retry = True
+        ignore_chat_model = ignore_custom_event = True
 
         def on_tool_start(self, serialized: dict[str, Any], input_str: str, **kwargs: Any) -> None:
             name = (serialized or {}).get("name") or str(kwargs.get("name") or "unnamed")

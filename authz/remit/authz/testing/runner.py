@@ -113,7 +113,8 @@ def _no_loop() -> None:
     except RuntimeError:
         return
     raise RuntimeError(
-        "the kit brings event loops of its own and cannot run inside a running event loop; call it from a plain function"
+        "the kit brings event loops of its own and cannot run inside a running event loop; "
+        "call it from a plain function"
     )
 
 

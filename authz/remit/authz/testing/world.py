@@ -62,7 +62,7 @@ _RULES: Final[tuple[Rule, ...]] = (
     Rule("deny", "blocked", "tool", "call", "search"),
     Rule("allow", "writer", "tool", "call", "transfer", When("amount", "<=", 100)),
     Rule("allow", "reader", "tool", "call", "fetch"),
-    Rule("deny", "reader", "tool", "call", "fetch", When("path", "==", "/etc/shadow")),
+    Rule("deny", "reader", "tool", "call", "fetch", When("topic", "==", "payroll")),
     Rule("ask", "writer", "tool", "call", "send_mail"),
     Rule("allow", "admin", "tool", "call", "send_mail"),
     Rule("ask", "admin", "tool", "call", "send_mail"),

@@ -8,19 +8,15 @@ from typing import TypeVar
 
 from remit.authz.config import AuthorizationConfig, load_config
 from remit.authz.errors import ConfigError, Problem
-from remit.authz.provider import AuthorizationProvider, PolicyTools
-from remit.authz.registry import resolve_authorization_provider, resolve_guardrail_provider
+from remit.authz.provider import PolicyTools
+from remit.authz.registry import resolve_guardrail_provider
 from remit.authz.tooling.capabilities import ListsRules
-from remit.authz.tooling.catalog import CATALOG_FILE, load_catalog, names_outside
+from remit.authz.tooling.catalog import CATALOG_FILE, Catalog, load_catalog, names_outside
 from remit.authz.tooling.location import PolicyLocation, find_test_files
+from remit.authz.tooling.opening import opened
 from remit.authz.tooling.policytests import load_policy_tests
 
 T = TypeVar("T")
-
-
-def even_if_disabled(config: AuthorizationConfig) -> AuthorizationConfig:
-    """`config` with authorization on: a policy is checked before it is switched on."""
-    return config if config.enabled else config.model_copy(update={"enabled": True})
 
 
 def lint(location: PolicyLocation, *, catalog: Path | None = None) -> list[Problem]:
@@ -35,21 +31,13 @@ def lint(location: PolicyLocation, *, catalog: Path | None = None) -> list[Probl
     """
     found = _Findings(str(location.file))
     config = found.of(lambda: load_config(location.file))
-    provider: AuthorizationProvider | None = None
+    path = catalog or location.folder / CATALOG_FILE
+    known = found.of(lambda: load_catalog(path)) if catalog is not None or path.exists() else None
     if config is not None:
         if config.enabled or config.provider is not None:
-            provider = found.of(lambda: resolve_authorization_provider(even_if_disabled(config)))
+            found.problems += found.of(lambda: _policy(config, known, str(location.file))) or []
         found.of(lambda: resolve_guardrail_provider(config))
-    if isinstance(provider, PolicyTools):
-        found.problems += _linted(provider, str(location.file))
-    path = catalog or location.folder / CATALOG_FILE
-    if catalog is not None or path.exists():
-        known = found.of(lambda: load_catalog(path))
-        if known is not None and isinstance(provider, ListsRules):
-            found.problems += names_outside(known, provider.rules())
-    resources = config.vocabulary.resources if config is not None else None
-    if resources is not None:  # without the vocabulary a right resource type would be taken for a typo
-        found.of(lambda: load_policy_tests(find_test_files(location), resources=resources))
+        found.of(lambda: load_policy_tests(find_test_files(location), resources=config.vocabulary.resources))
     return location.shown(found.problems)
 
 
@@ -65,6 +53,15 @@ class _Findings:
         except ConfigError as exc:
             self.problems += exc.problems or [Problem(self.file, 0, str(exc))]
             return None
+
+
+def _policy(config: AuthorizationConfig, known: Catalog | None, file: str) -> list[Problem]:
+    """What the provider says about its policy, and what the catalogue says about it."""
+    with opened(config) as provider:
+        problems = _linted(provider, file) if isinstance(provider, PolicyTools) else []
+        if known is not None and isinstance(provider, ListsRules):
+            problems = problems + names_outside(known, provider.rules())
+        return problems
 
 
 def _linted(provider: PolicyTools, file: str) -> list[Problem]:

@@ -21,6 +21,7 @@ def check_set(
     declared: Collection[str],
     findings: Findings,
     *,
+    ascii_only: bool = False,
     functions: Collection[str] = (),
     resources: Collection[str] = (),
 ) -> set[str]:
@@ -28,6 +29,7 @@ def check_set(
 
     Args:
         declared: Roles that are known without a row.
+        ascii_only: True when no name can hold another character.
         functions: Names of the deployment's own matcher functions.
         resources: Its own resource types.
 
@@ -39,17 +41,21 @@ def check_set(
     check_links(table, shape, links, declared, findings)
     if table.model.native:
         check_native(table, resources, findings)
-    _check_deceiving_names(table, shape.rules, links, resources, findings)
+    if not ascii_only:
+        _check_deceiving_names(table, shape.rules, links, declared, resources, findings)
     return objects | shape.objects
 
 
 def _check_deceiving_names(
-    table: Table, texts: Collection[str], links: list[Link], resources: Collection[str], findings: Findings
+    table: Table,
+    texts: Collection[str],
+    links: list[Link],
+    declared: Collection[str],
+    resources: Collection[str],
+    findings: Findings,
 ) -> None:
     columns = [name for name in table.model.policy if name not in texts and name not in ("cond", "eft", "priority")]
-    names = set().union(*map(table.distinct, columns), *(link.values for link in links))
-    if "".join(names).isascii():
-        return
+    names = set(declared).union(*map(table.distinct, columns), *(link.values for link in links))
     vocabulary = {*RESOURCES, *resources, *(action for actions in RESOURCES.values() for action in actions)}
     wrong = deceiving(names, vocabulary)
     advice = "type it again, in one script"

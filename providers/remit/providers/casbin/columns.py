@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from remit.authz.types import AuthzDecision, Principal
 from remit.authz.vocabulary import unsafe_target
 from remit.providers.casbin.decisions import Cell, Choice, Condition, Decisions
 from remit.providers.casbin.finder import Finder
+from remit.providers.casbin.functions import collapse
+from remit.providers.casbin.rules import Effect
 
 _SET_UP_TO: Final = 20_000
 """Names that a filter still turns into one set."""
+_BY_NAME: Final = (Effect.ALLOW_AND_DENY, Effect.ALLOW_OVERRIDE)
+"""Effects under which the order of rules does not matter."""
 
 
 class Scales:
@@ -51,19 +55,38 @@ class Scales:
 class Column:
     """The rules for one set of subjects and one combination of compared values, looked up by target."""
 
-    __slots__ = ("_finders", "_names", "_scales", "memo")
+    __slots__ = ("_everything", "_exact", "_globs", "_names", "_patterned", "_scales", "memo")
 
-    def __init__(self, finders: list[Finder[int]], scales: Scales) -> None:
-        self._finders, self._scales = finders, scales
+    def __init__(self, finders: Iterable[Finder[int]], scales: Scales) -> None:
+        self._scales = scales
+        self._exact: list[dict[str, int | list[int]]] = []
+        self._patterned: list[Finder[int]] = []
+        self._everything: list[int] = []
+        self._globs = False
+        for finder in finders:
+            self._exact.append(finder.exact)
+            if finder.patterned:
+                self._patterned.append(finder)
+            if finder.everything:
+                self._everything += finder.everything
+            self._globs = finder.reading.kind == "globMatch"
         self.memo: dict[str, Cell] = {}
         """Names met so far. Whoever writes to it keeps it bounded."""
         self._names: tuple[frozenset[str], dict[str, Choice]] | None = None
 
     def rows(self, target: str) -> list[int]:
         """The numbers of the rules that match `target`, conditions left aside, in policy order."""
-        found: list[int] = []
-        for finder in self._finders:
-            found += finder.find(target)
+        found = self._everything.copy()
+        key = collapse(target) if self._globs and "/" in target else target
+        for exact in self._exact:
+            held = exact.get(key)
+            if held is not None:
+                if type(held) is int:
+                    found.append(held)
+                else:
+                    found += held  # type: ignore[arg-type]  # no int, so a list of them
+        for finder in self._patterned:
+            found += finder.patterns(target, key)
         if len(found) > 1:
             found.sort()
         return found
@@ -72,9 +95,7 @@ class Column:
         """The decision for `target`, or the choice that the request's arguments must make."""
         return self._scales.weigh(self.rows(target))
 
-    def kept(
-        self, candidates: Sequence[str], principal: Principal, learn: Callable[[Column, str], Cell]
-    ) -> list[str]:
+    def kept(self, candidates: Sequence[str], principal: Principal, learn: Callable[[Column, str], Cell]) -> list[str]:
         """Those of `candidates` that are allowed or asked for some arguments; order and duplicates kept.
 
         Args:
@@ -98,29 +119,33 @@ class Column:
 
     def _known(self) -> tuple[frozenset[str], dict[str, Choice]] | None:
         """(names allowed or asked, names that conditions decide), or None where more than plain names take part."""
-        if any(finder.patterned or finder.everything for finder in self._finders):
+        decisions = self._scales.decisions
+        if self._patterned or self._everything or decisions.effect not in _BY_NAME:
             return None
-        if sum(len(finder.exact) for finder in self._finders) > _SET_UP_TO:
+        if sum(map(len, self._exact)) > _SET_UP_TO:
             return None
-        shown: set[str] = set()
-        open_: dict[str, Choice] = {}
-        for name in {name for finder in self._finders for name in finder.exact}:
-            cell = self.cell(name)
-            if isinstance(cell, Choice):
-                open_[name] = cell
-            elif (cell.allow or cell.asks) and not (".." in name and unsafe_target(name)):
-                shown.add(name)
-        if self._scales.decisions.nothing.allow:
-            return None  # deny-override: what no rule names is allowed
-        self._names = frozenset(shown), open_
+        effects, conditions = decisions.effects, self._scales.conditions
+        granted: set[str] = set()
+        denied: set[str] = set()
+        conditional: set[str] = set()
+        grant, deny = granted.add, denied.add
+        for exact in self._exact:
+            for name, held in exact.items():
+                for row in held if type(held) is list else (held,):
+                    (deny if effects[row] == "deny" else grant)(name)  # type: ignore[index]  # a number either way
+            if conditions:
+                lists = ((name, held if type(held) is list else (held,)) for name, held in exact.items())
+                conditional.update(name for name, held in lists if not conditions.keys().isdisjoint(held))
+        if decisions.effect is Effect.ALLOW_AND_DENY:
+            granted -= denied
+        granted -= conditional
+        granted -= {name for name in granted if ".." in name and unsafe_target(name)}
+        choices = ((name, self.cell(name)) for name in conditional)
+        open_ = {name: choice for name, choice in choices if isinstance(choice, Choice)}
+        granted.update(name for name in conditional - open_.keys() if self._settled(name))
+        self._names = frozenset(granted), open_
         return self._names
 
-
-class View:
-    """What one set of effective subjects may do."""
-
-    __slots__ = ("columns", "subjects")
-
-    def __init__(self, subjects: tuple[str, ...]) -> None:
-        self.subjects = subjects
-        self.columns: dict[tuple[str, ...], Column] = {}
+    def _settled(self, name: str) -> bool:
+        cell = self.cell(name)
+        return type(cell) is AuthzDecision and (cell.allow or cell.asks) and unsafe_target(name) is None

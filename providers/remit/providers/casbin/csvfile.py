@@ -1,31 +1,30 @@
 """Reading `policy.csv`: rows of a Casbin policy with their lines, every doubtful one refused.
 
-A hundred thousand rows are usual, so the happy path works on whole columns: a value is looked at once however many
-rows repeat it, and single rows are only looked for once something is known to be wrong.
+A hundred thousand rows are usual. Most lines are plain ``p, …`` rows: those are cut all at once and looked at column by
+column, each value once however many rows repeat it. All other lines (comments, links, quotes, brackets, whatever looks
+odd) are read one by one.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import repeat
 from typing import TypeVar
 
 from remit.authz.vocabulary import flaw
-from remit.providers.casbin.csvline import COMMENT, Cut, LineFlaw, cut
-from remit.providers.casbin.effects import Effects
+from remit.providers.casbin.csvfields import FieldCheck, Fields
+from remit.providers.casbin.csvline import Cut, LineFlaw, cut
 from remit.providers.casbin.findings import Findings, did_you_mean, one_of
-from remit.providers.casbin.native import EVERYONE, subject
 from remit.providers.casbin.rules import CasbinModel, Link, Rule
 
 _BLANK = " \t"
-_MARKS = '"()[]'
-_NEEDS_CUT = re.compile(r'["()\[\]]')
-_SAMPLE = 1000
+_OTHER_LINE = re.compile(r"\n(?!p,)")
+_MARKS = '"()[]#'
+_MARK = re.compile(r'["()\[\]#]')
 _EXTRA_TYPE = re.compile(r"p\d+")
-
+_SAMPLE = 1000
 
 Row = TypeVar("Row", Rule, Link)
 
@@ -40,6 +39,8 @@ class Sheet:
     """Roles that are known without any row, and the line that declares them."""
     columns: list[Sequence[str]] | None = None
     """The values of `rules`, column by column, where reading left them over."""
+    ascii: bool = True
+    """False when some name may hold other characters."""
 
 
 def read_csv(text: str, file: str, model: CasbinModel, findings: Findings, *, free_text: Iterable[str] = ()) -> Sheet:
@@ -60,90 +61,156 @@ def read_csv(text: str, file: str, model: CasbinModel, findings: Findings, *, fr
     return _CsvReader(text, file, model, findings, frozenset(free_text)).read()
 
 
+class _Part:
+    """Rows of one kind, as columns, on their way to becoming objects."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = names
+        self.columns: list[list[str]] = [[] for _ in names]
+        self.lines: list[int] = []
+        self.in_order = True
+
+    def add_row(self, fields: Sequence[str], line: int) -> None:
+        for at, column in enumerate(self.columns, 1):
+            column.append(fields[at] if at < len(fields) else "")
+        self.in_order = self.in_order and (not self.lines or self.lines[-1] < line)
+        self.lines.append(line)
+
+    def add_block(self, cells: list[str], size: int, lines: list[int]) -> None:
+        """Add rows of `size` fields each, row after row in `cells`, the type first."""
+        for at, column in enumerate(self.columns, 1):
+            column += cells[at::size] if at < size else repeat("", len(lines))
+        self.in_order = self.in_order and not self.lines
+        self.lines += lines
+
+
 class _CsvReader:
     def __init__(self, text: str, file: str, model: CasbinModel, findings: Findings, free_text: frozenset[str]) -> None:
         self.text, self.file, self.model, self.findings = text, file, model, findings
         self.free_text = free_text
-        self.check_every_name = not text.isascii() or "\t" in text
+        self.fields = Fields(model, free_text, every_name=not text.isascii() or "\t" in text)
+        self.parts = {"p": _Part(model.policy)}
+        for gtype, width in model.roles.items():
+            self.parts[gtype] = _Part(("member", "role", "domain")[:width])
 
     def error(self, code: str, line: int, message: str, advice: str = "") -> None:
         self.findings.error(code, self.file, line, message, advice)
 
     def read(self) -> Sheet:
-        self.squeezed = self.text.replace(", ", ",")
-        self.lines = self.squeezed.split("\n")
-        of_kind = self.lines_of_kind()
-        self.cut_rows = self.cut_special_lines()
-        comments = of_kind.pop("#", [])
-        self.trimmed = self.only_comments_hold(" \t", comments)
-        if not self.only_comments_hold("#", comments):
-            self.refuse_comments_behind_rows(of_kind)
-        self.refuse_unknown_types(of_kind.pop("?", ()), of_kind.pop("", ()))
-        sheet = Sheet()
-        for kind, numbers in of_kind.items():
-            if kind == "p":
-                sheet.rules, sheet.columns = self.rows(Rule, kind, self.model.policy, numbers)
-            else:
-                columns = ("member", "role", "domain")[: self.model.roles[kind]]
-                sheet.links += self.rows(Link, kind, columns, numbers)[0]
-        if len(of_kind) > 2:
+        block, lines, odd = self.sorted_out()
+        self.trimmed = " " not in block and "\t" not in block
+        if lines:
+            self.read_block(block, lines)
+        for number, line in odd:
+            self.read_line(number, line)
+        sheet = Sheet(ascii=self.text.isascii())
+        sheet.rules, sheet.columns = self.made(Rule, "p")
+        for gtype in self.model.roles:
+            sheet.links += self.made(Link, gtype)[0]
+        if len(self.model.roles) > 1:
             sheet.links.sort(key=lambda link: link.line)
         return sheet
 
-    def lines_of_kind(self) -> dict[str, list[int]]:
-        """Kind of row -> its line numbers, from 0, in order. ``p`` is always there."""
-        of_kind: dict[str, list[int]] = {}
-        rules: list[int] = []
-        start = 0
-        for number in [number for number, line in enumerate(self.lines) if line[:2] != "p,"]:
-            rules += range(start, number)
-            start = number + 1
-            kind = self.kind(self.lines[number].partition(",")[0])
-            (rules if kind == "p" else of_kind.setdefault(kind, [])).append(number)
-        rules += range(start, len(self.lines))
-        return {"p": rules, **of_kind}
+    def sorted_out(self) -> tuple[str, list[int], list[tuple[int, str]]]:
+        """The plain rows, each behind a line feed and with no blank behind its commas; their lines; all other lines."""
+        text = "\n" + self.text
+        starts = {found.end() for found in _OTHER_LINE.finditer(text)}
+        for mark in _MARKS:
+            starts |= set(_lines_with(mark, text))
+        plain: list[str] = []
+        lines: list[int] = []
+        odd: list[tuple[int, str]] = []
+        at, number = 0, 1  # `at` is the line feed in front of line `number`
+        for start in sorted(starts):
+            if at < start - 1:
+                plain.append(text[at : start - 1])
+                count = plain[-1].count("\n")
+                lines += range(number, number + count)
+                number += count
+            at = text.find("\n", start)
+            at = len(text) if at == -1 else at
+            odd.append((number, text[start:at]))
+            number += 1
+        plain.append(text[at:])
+        lines += range(number, number + plain[-1].count("\n"))
+        return "".join(plain).replace(", ", ","), lines, odd
 
-    def only_comments_hold(self, characters: str, comments: Iterable[int]) -> bool:
-        """True when no row holds any of `characters`, but for the one blank behind a comma."""
-        total = sum(self.squeezed.count(c) for c in characters)
-        return total == sum(self.lines[number].count(c) for number in comments for c in characters)
+    def read_block(self, block: str, lines: list[int]) -> None:
+        """Cut the plain rows, at once when all have as many fields."""
+        end = block.find("\n", 1)
+        size = block.count(",", 0, end if end != -1 else len(block)) + 1
+        cells = block.replace("\n", ",\n").split(",")
+        del cells[0]
+        # INVARIANT: only a row's first field starts with a line feed, so no row can hide behind another of odd length
+        if len(cells) == size * len(lines) and set(cells[::size]) == {"\np"} and self.fits("p", size):
+            self.parts["p"].add_block(cells, size, lines)
+            return
+        rows = block.split("\n")[1:]
+        sizes = [row.count(",") + 1 for row in rows]
+        for size in sorted(set(sizes)):
+            of_size = [at for at, other in enumerate(sizes) if other == size]
+            if self.fits("p", size):
+                joined = ",".join([rows[at] for at in of_size])
+                self.parts["p"].add_block(joined.split(","), size, [lines[at] for at in of_size])
+            else:
+                for at in of_size:
+                    self.wrong_size("p", size, lines[at])
 
-    def kind(self, head: str) -> str:
-        """``p``, ``g``, …; the empty string for blank lines, ``#`` for comments, ``?`` for anything else."""
-        head = head.strip(_BLANK)
-        if not head or head[0] == "#":
-            return head[:1]
-        return head if head == "p" or head in self.model.roles else "?"
-
-    def cut_special_lines(self) -> dict[int, list[str]]:
-        """Line number -> fields, for lines with quotes or brackets; empty after reporting a line that cannot be cut."""
-        rows: dict[int, list[str]] = {}
-        if not any(mark in self.text for mark in _MARKS):
-            return rows
-        for number, line in enumerate(self.text.split("\n")):
-            if _NEEDS_CUT.search(line) is None or line.lstrip(_BLANK).startswith("#"):
-                continue
+    def read_line(self, number: int, line: str) -> None:
+        stripped = line.strip(_BLANK)
+        if not stripped or stripped[0] == "#":
+            return
+        if _MARK.search(line) is not None:
             found = cut(line)
             if isinstance(found, LineFlaw):
-                self.error(found.code, number + 1, found.message, found.advice)
-                rows[number] = []
-            else:
-                rows[number] = found.fields if self.check_cut(found, number + 1) else []
-        return rows
+                self.error(found.code, number, found.message, found.advice)
+                return
+            if not self.check_quotes(found, number):
+                return
+            fields = found.fields
+        else:
+            fields = [part.strip(_BLANK) for part in line.split(",")]
+        kind = fields[0]
+        if kind not in self.parts:
+            self.unknown_type(fields, number)
+        elif self.fits(kind, len(fields)):
+            self.parts[kind].add_row(fields, number)
+        else:
+            self.wrong_size(kind, len(fields), number)
 
-    def check_cut(self, found: Cut, line: int) -> bool:
+    def fits(self, kind: str, size: int) -> bool:
+        full = len(self.parts[kind].names) + 1
+        return size == full or (size == full - 1 and kind == "p" and self.model.native)  # `cond` may be left out
+
+    def wrong_size(self, kind: str, size: int, number: int) -> None:
+        names = self.parts[kind].names
+        message = f"{size - 1} values, but {kind!r} has {len(names)}"
+        self.error("column-count", number, message, f"write {kind}, {', '.join(names)}")
+
+    def unknown_type(self, fields: list[str], number: int) -> None:
+        kind = fields[0]
+        if not kind:
+            self.error("unknown-row-type", number, "the row has no type", f"start it with {one_of(self.parts)}")
+        elif _EXTRA_TYPE.fullmatch(kind) is not None:
+            message = f"row type {kind!r} belongs to a second set of definitions"
+            self.error("extra-set", number, message, "only one set is supported")
+        else:
+            whole = len(fields) == len(self.model.policy)
+            guess = f"did you mean {', '.join(['p', *fields])!r}?" if whole else did_you_mean(kind, self.parts)
+            advice = guess or f"a row starts with {one_of(self.parts)}"
+            self.error("unknown-row-type", number, f"unknown row type {kind!r}", advice)
+
+    def check_quotes(self, found: Cut, line: int) -> bool:
         """A quote inside a field is only expected where expressions stand; a quoted name must be clean."""
-        kind = self.kind(found.fields[0])
-        columns = self.model.policy if kind == "p" else ()
+        columns = self.model.policy if found.fields[0] == "p" else ()
         for at in found.bare_quotes:
+            value = found.fields[at]
             if not (0 < at <= len(columns) and columns[at - 1] in self.free_text):
-                message = f"a quote inside {found.fields[at]!r}"
+                message = f"a quote inside {value!r}"
                 self.error("quotes", line, message, 'put the field in double quotes and write "" for a quote in it')
                 return False
-            if found.fields[at].count('"') % 2:
-                self.error(
-                    "quotes", line, f"{found.fields[at]!r} has a quote without its partner", "quote the whole field"
-                )
+            if value.count('"') % 2:
+                self.error("quotes", line, f"{value!r} has a quote without its partner", "quote the whole field")
                 return False
         for at in found.quoted:
             value = found.fields[at]
@@ -152,186 +219,73 @@ class _CsvReader:
                 return False
         return True
 
-    def refuse_comments_behind_rows(self, of_kind: dict[str, list[int]]) -> None:
-        for kind, numbers in of_kind.items():
-            kept = []
-            for number in numbers:
-                if "#" in self.lines[number] and number not in self.cut_rows:
-                    self.error(COMMENT.code, number + 1, COMMENT.message, COMMENT.advice)
-                else:
-                    kept.append(number)
-            of_kind[kind] = kept
-
-    def refuse_unknown_types(self, unknown: Iterable[int], blank: Iterable[int]) -> None:
-        known = ["p", *self.model.roles]
-        for number in unknown:
-            cells = self.cut_rows.get(number) or [cell.strip(_BLANK) for cell in self.lines[number].split(",")]
-            head = cells[0]
-            if _EXTRA_TYPE.fullmatch(head) is not None:
-                self.error(
-                    "extra-set", number + 1, f"row type {head!r} belongs to a second set", "only one set is supported"
-                )
-                continue
-            if len(cells) == len(self.model.policy):
-                advice = f"did you mean {', '.join(['p', *cells])!r}?"
-            else:
-                advice = did_you_mean(head, known) or f"a row starts with {one_of(known)}"
-            self.error("unknown-row-type", number + 1, f"unknown row type {head!r}", advice)
-        for number in blank:
-            if "," in self.lines[number]:
-                self.error("unknown-row-type", number + 1, "the row has no type", f"start it with {one_of(known)}")
-
-    def rows(
-        self, make: type[Row], kind: str, names: Sequence[str], numbers: list[int]
-    ) -> tuple[list[Row], list[Sequence[str]] | None]:
-        """The rows on the lines `numbers`, in that order, as `make` objects; their columns, unless they had to move."""
-        table, lines, in_order = self.table(kind, names, numbers)
-        if not lines:
+    def made(self, make: type[Row], kind: str) -> tuple[list[Row], list[Sequence[str]] | None]:
+        """The rows of one kind as objects, in the order of the file; their columns, unless rows had to move."""
+        part = self.parts[kind]
+        if not part.lines:
             return [], None
         bad: set[int] = set()
         columns = [
-            self.column(name, values, lines, bad, self.checker(name)) for name, values in zip(names, table, strict=True)
+            self.column(name, values, part.lines, bad) for name, values in zip(part.names, part.columns, strict=True)
         ]
-        fields = zip(zip(*columns, strict=True), repeat(self.file), lines, repeat(kind), repeat(""))
-        rows = list(map(partial(tuple.__new__, make), fields))
+        values = zip(*columns, strict=True)
+        fields = zip(
+            values, repeat(self.file), part.lines, repeat(kind), repeat("")
+        )  # in the order of `Rule` and `Link`
+        rows = list(map(tuple.__new__, repeat(make), fields))
         if bad:
             rows = [row for at, row in enumerate(rows) if at not in bad]
-        if not in_order:
+        if not part.in_order:
             rows.sort(key=lambda row: row.line)
-        return rows, columns if in_order and not bad else None
+        return rows, columns if part.in_order and not bad else None
 
-    def table(self, kind: str, names: Sequence[str], numbers: list[int]) -> tuple[list[list[str]], list[int], bool]:
-        """The columns of the rows, their lines from 1, and whether those are in order."""
-        full = len(names) + 1
-        allowed = {full, full - 1} if self.model.native and kind == "p" else {full}  # the condition may be left out
-        whole = [number for number in numbers if number not in self.cut_rows] if self.cut_rows else numbers
-        table: list[list[str]] = [[] for _ in names]
-        lines: list[int] = []
-        parts = 0
-        for size, group in self.by_size(whole).items():
-            if size not in allowed:
-                for number in group:
-                    self.wrong_size(kind, names, number, size)
-                continue
-            cells = ",".join([self.lines[number] for number in group]).split(",")
-            for at, column in enumerate(table, 1):
-                column += cells[at::size] if at < size else repeat("", len(group))
-            lines += [number + 1 for number in group]
-            parts += 1
-        for number in numbers if len(whole) < len(numbers) else ():
-            row = self.cut_rows.get(number)
-            if row and len(row) not in allowed:
-                self.wrong_size(kind, names, number, len(row))
-            elif row:
-                for at, column in enumerate(table, 1):
-                    column.append(row[at] if at < len(row) else "")
-                lines.append(number + 1)
-                parts += 1
-        return table, lines, parts < 2
-
-    def by_size(self, numbers: list[int]) -> dict[int, list[int]]:
-        """Number of fields -> the lines that have as many."""
-        sizes = [self.lines[number].count(",") + 1 for number in numbers]
-        distinct = set(sizes)
-        if len(distinct) == 1:
-            return {distinct.pop(): numbers}
-        return {size: [n for n, s in zip(numbers, sizes, strict=True) if s == size] for size in distinct}
-
-    def wrong_size(self, kind: str, names: Sequence[str], number: int, size: int) -> None:
-        message = f"{size - 1} values, but {kind!r} has {len(names)}"
-        self.error("column-count", number + 1, message, f"write {kind}, {', '.join(names)}")
-
-    def column(
-        self, name: str, values: Sequence[str], lines: list[int], bad: set[int], check: Checker
-    ) -> Sequence[str]:
+    def column(self, name: str, values: list[str], lines: list[int], bad: set[int]) -> Sequence[str]:
         """`values` trimmed, checked and with equal texts being one object. Rows with a problem are added to `bad`."""
-        if self.trimmed and not self.check_every_name and check == self.name and "" not in values:
-            if len(set(values[:_SAMPLE])) > _SAMPLE // 2:
-                return values  # mostly different names: nothing to share
-            return list(map({value: value for value in set(values)}.__getitem__, values))
-        clean: dict[str, str] = {}
-        wrong: dict[str, tuple[str, str, str]] = {}
-        for value in set(values):
-            found = check(value.strip(_BLANK))
-            if isinstance(found, str):
-                clean[value] = found
-            else:
-                wrong[value] = found
+        check = self.fields.check_of(name)
+        if check is None and self.trimmed and "" not in values:
+            return _shared(values)
+        if values.count(values[0]) == len(values):
+            clean, wrong = _looked_at({values[0]}, check or self.fields.name)
+            if not wrong:
+                return [clean[values[0]]] * len(values)
+        clean, wrong = _looked_at(set(values), check or self.fields.name)
         if wrong:
             for at, value in enumerate(values):
                 if value in wrong and at not in bad:
                     code, message, advice = wrong[value]
                     self.findings.error(code, self.file, lines[at], message, advice, name)
                     bad.add(at)
-                    clean[value] = value
         return list(map(clean.__getitem__, values))
 
-    def checker(self, name: str) -> Checker:
-        """What turns a value of the column `name` into its final text, or tells why it is refused."""
-        native = self.model.native
-        if name == "eft":
-            return Effects(native).check
-        if native and name == "cond":
-            return self.expression_or_nothing
-        if name in self.free_text:
-            return self.expression
-        if native and name == "sub":
-            return self.subject
-        if native and name == "role":
-            return self.role
-        if native and name == "member":
-            return self.member
-        if native and name in ("res", "act"):
-            return self.plain_name
-        return self.name
 
-    def name(self, text: str) -> Found:
-        if not text:
-            return ("empty-field", "an empty field", "write a name; nothing stands for nobody and nothing")
-        if self.check_every_name and (reason := flaw(text)) is not None:
-            return ("name", f"{text!r} {reason}", "correct the name")
-        return text
-
-    def plain_name(self, text: str) -> Found:
-        if "*" in text and text != EVERYONE:
-            return ("pattern-here", f"{text!r} is no pattern here", "write '*' alone, or a name")
-        return self.name(text)
-
-    def subject(self, text: str) -> Found:
-        found = self.name(text)
-        if not isinstance(found, str):
-            return found
-        who = subject(text)
-        if who.problem:
-            return ("subject", who.problem, who.advice)
-        return f"role:{text}" if who.bare else who.name
-
-    def role(self, text: str) -> Found:
-        found = self.subject(text)
-        if isinstance(found, str) and not found.startswith("role:"):
-            return ("subject", f"{text!r} is no role", "the second field of g names a role, role:NAME")
-        return found
-
-    def member(self, text: str) -> Found:
-        found = self.name(text)
-        if not isinstance(found, str):
-            return found
-        who = subject(text)
-        if who.problem:
-            return ("subject", who.problem, who.advice)
-        if who.name == EVERYONE:
-            return ("subject", "'*' cannot be given a role", "write the rules for '*' in p rows")
-        return who.name
-
-    def expression(self, text: str) -> Found:
-        return self.expression_or_nothing(text) if text else self.name(text)
-
-    def expression_or_nothing(self, text: str) -> Found:
-        if text and self.check_every_name and (reason := flaw(text.replace("\t", " "))) is not None:
-            return ("name", f"{text!r} {reason}", "write it as an escape, for example '\\u200b'")
-        return text
+def _lines_with(mark: str, text: str) -> Iterator[int]:
+    """Where the lines start that hold `mark`."""
+    at = text.find(mark)
+    while at != -1:
+        yield text.rfind("\n", 0, at) + 1
+        at = text.find("\n", at)
+        at = text.find(mark, at) if at != -1 else -1
 
 
-Found = str | tuple[str, str, str]
-"""The final text of a field, or (code, message, advice)."""
-Checker = Callable[[str], Found]
+def _shared(values: list[str]) -> Sequence[str]:
+    """`values` with equal texts being one object, so that they compare and hash fast and take no room."""
+    sample = set(values[:_SAMPLE])
+    if len(sample) > _SAMPLE // 2:
+        return values  # mostly different names: nothing to share
+    if len(sample) == 1 and values.count(values[0]) == len(values):
+        return [values[0]] * len(values)
+    return list(map({value: value for value in set(values)}.__getitem__, values))
+
+
+def _looked_at(values: set[str], check: FieldCheck) -> tuple[dict[str, str], dict[str, tuple[str, str, str]]]:
+    """Value -> its final text (itself when it is refused), and refused value -> (code, message, advice)."""
+    clean: dict[str, str] = {}
+    wrong: dict[str, tuple[str, str, str]] = {}
+    for value in values:
+        found = check(value.strip(_BLANK))
+        if isinstance(found, str):
+            clean[value] = found
+        else:
+            clean[value] = value
+            wrong[value] = found
+    return clean, wrong

@@ -45,6 +45,10 @@ class Condition(Protocol):
         """Every answer that `principal` may get, whatever the arguments are."""
         ...
 
+    def describe(self, request: AuthzRequest) -> str:
+        """What it read, for operators."""
+        ...
+
 
 _ANY: Final = frozenset({True, False, None})
 

@@ -42,7 +42,7 @@ class _Way:
         if tests:
             *first, last = (test.column for test in tests)
             for number, row in rows.items():
-                node = self.trie
+                node: Any = self.trie
                 for column in first:
                     node = node.setdefault(row[column], {})
                 node.setdefault(row[last], []).append(number)

@@ -56,9 +56,7 @@ class Reading:
             return True
         if self.kind == "keyMatch":
             return "*" not in pattern
-        return (
-            self.kind == "globMatch" and pattern != "" and "/" not in pattern and GLOB_MAGIC.search(pattern) is None
-        )
+        return self.kind == "globMatch" and pattern != "" and "/" not in pattern and GLOB_MAGIC.search(pattern) is None
 
 
 class Finder(Generic[T]):
@@ -107,13 +105,23 @@ class Finder(Generic[T]):
             else:
                 found.append(held)
         if self.patterned:
-            heads = self.heads or self._heads()
-            for length in self.lengths:
-                bucket = heads.get(key[:length])
-                if bucket is not None:
-                    for match, items in bucket:
-                        if match is None or match(name):
-                            found += items
+            found += self.patterns(name, key)
+        return found
+
+    def patterns(self, name: str, key: str) -> list[T]:
+        """Every item whose pattern has wildcards and is matched by `name`.
+
+        Args:
+            key: `name` as its start is looked up: for globs without repeated slashes.
+        """
+        found: list[T] = []
+        heads = self.heads or self._heads()
+        for length in self.lengths:
+            bucket = heads.get(key[:length])
+            if bucket is not None:
+                for match, items in bucket:
+                    if match is None or match(name):
+                        found += items
         return found
 
     def _heads(self) -> dict[str, list[tuple[Match | None, list[T]]]]:

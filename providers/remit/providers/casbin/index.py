@@ -1,18 +1,18 @@
 """The common shape of a role-based policy as dicts: a decision is a look-up, whatever the number of rules.
 
-Rules are stored under (subject, compared columns). Everybody with the same effective subjects shares one `View`; a
-view has one `Column` per combination of the compared columns; a column knows the decision for every name it has met.
+Rules are stored under (subject, compared columns). Whoever stands for the same subjects shares one `Column` for each
+combination of the compared columns, and a column knows the decision for every name that was asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from operator import itemgetter
 from typing import Any
 
 from remit.authz.types import AuthzDecision
-from remit.providers.casbin.columns import Column, Scales, View
+from remit.providers.casbin.columns import Column, Scales
 from remit.providers.casbin.decisions import Cell, Condition, Decisions
 from remit.providers.casbin.finder import Finder, Reading
 from remit.providers.casbin.matcher import CommonShape
@@ -47,17 +47,17 @@ class Index:
         self.scales = Scales(decisions, conditions)
         self._values = values
         self._reading = Reading(shape.target.kind, star=shape.target.star)
-        self._stars = tuple(key.star for key in shape.keys)
         self._store: dict[Any, int | Finder[int]] = {}
         """Subject, or (subject, compared values) -> the rules: a lone number, or a finder."""
-        self._views: dict[frozenset[str], View] = {}
-        subjects: set[str] = set()
-        self._fill(subjects, unreadable)
-        self.subjects = frozenset(subjects)
+        self._columns: dict[tuple[frozenset[str], tuple[str, ...]], Column] = {}
+        self._fill(unreadable)
+        self.subjects = frozenset(key[0] if shape.keys else key for key in self._store)
         """Every subject that some rule names."""
-        self._everyone = ("*",) if shape.subject.star and "*" in subjects else ()
+        self._everyone = shape.subject.star and "*" in self.subjects
+        starred = [{key[place + 1] for key in self._store} for place in range(len(shape.keys))]
+        self._stars = tuple(key.star and "*" in values for key, values in zip(shape.keys, starred, strict=True))
 
-    def _fill(self, subjects: set[str], unreadable: Unreadable) -> None:
+    def _fill(self, unreadable: Unreadable) -> None:
         shape, store, reading = self.shape, self._store, self._reading
         subject, target = shape.subject.column, shape.target.column
         key_of: Callable[[tuple[str, ...]], Any] = itemgetter(subject, *(key.column for key in shape.keys))
@@ -70,7 +70,6 @@ class Index:
                 elif held is None:
                     reading.check(name)
                     store[key] = row  # a lone rule gets its finder when somebody asks for it
-                    subjects.add(fields[subject])
                 else:
                     store[key] = finder = self._lone(held)  # type: ignore[arg-type]  # neither a finder nor None
                     finder.add(name, row)
@@ -82,58 +81,48 @@ class Index:
         finder.add(self._values[row][self.shape.target.column], row)
         return finder
 
-    def effective(self, *names: str) -> tuple[str, ...]:
-        """The subjects in whose name rules are looked up for `names`, nearest first; only those that have rules."""
+    def column(self, names: Iterable[str], values: tuple[str, ...]) -> Column:
+        """The column for whoever goes by all of `names` at once, and these values of the compared columns."""
         known = self.subjects
         if self.shape.role is None:
-            found = [name for name in names if name in known]
+            subjects = {name for name in names if name in known}
         else:
             above = self.links.above
-            found = [name for start in names for name in above(start) if name in known]
-        return tuple(dict.fromkeys((*found, *self._everyone)))
-
-    def view(self, *names: str) -> View:
-        """The view of whoever goes by all of `names` at once."""
-        subjects = self.effective(*names)
-        key = frozenset(subjects)
-        found = self._views.get(key)
+            subjects = {name for start in names for name in above(start) if name in known}
+        if self._everyone:
+            subjects.add("*")
+        key = frozenset(subjects), values
+        found = self._columns.get(key)
         if found is None:
-            found = self._views[key] = View(subjects)
+            found = self._columns[key] = Column(self._finders(subjects, values), self.scales)
         return found
 
-    def column(self, view: View, values: tuple[str, ...]) -> Column:
-        """The column of `view` for these values of the compared columns."""
-        found = view.columns.get(values)
-        if found is None:
-            found = view.columns[values] = Column(self._finders(view.subjects, values), self.scales)
-        return found
-
-    def _finders(self, subjects: tuple[str, ...], values: tuple[str, ...]) -> list[Finder[int]]:
-        choices = [
-            (value, "*") if star and value != "*" else (value,)
-            for value, star in zip(values, self._stars, strict=True)
-        ]
-        keys: list[Any] = list(product(subjects, *choices)) if choices else list(subjects)
-        finders: list[Finder[int]] = []
+    def _finders(self, subjects: Iterable[str], values: tuple[str, ...]) -> Iterator[Finder[int]]:
+        keys: Iterable[Any] = subjects
+        if values:
+            wanted = [
+                (value, "*") if star and value != "*" else (value,)
+                for value, star in zip(values, self._stars, strict=True)
+            ]
+            keys = product(subjects, *wanted)
         for key in keys:
             held = self._store.get(key)
             if type(held) is Finder:
-                finders.append(held)
+                yield held
             elif type(held) is int:
-                finders.append(self._lone(held))
-        return finders
+                yield self._lone(held)
 
     def forget(self) -> None:
         """Drop what was learnt while deciding; the rules stay."""
-        self._views = {}
+        self._columns = {}
 
     # The same rules, asked with the values of a request template.
 
     def locate(self, values: Sequence[str]) -> tuple[Column, str]:
         """The column and the target that the request `values` lead to."""
         shape = self.shape
-        view = self.view(values[shape.subject.field])
-        return self.column(view, tuple(values[key.field] for key in shape.keys)), values[shape.target.field]
+        column = self.column((values[shape.subject.field],), tuple(values[key.field] for key in shape.keys))
+        return column, values[shape.target.field]
 
     def cell(self, values: Sequence[str]) -> Cell:
         """The decision for the request `values`, or the choice that its arguments must make."""
@@ -146,14 +135,9 @@ class Index:
         return column.rows(target)
 
     def ever(self, values: Sequence[str]) -> bool:
-        """Is it allowed or asked for some arguments? Values are all there is, so: is it allowed?"""
+        """Is it allowed, whatever the arguments? An index reads none."""
         cell = self.cell(values)
         return type(cell) is AuthzDecision and cell.allow
-
-    def takes_text(self, objects: frozenset[int]) -> bool:
-        """Is none of the request columns that the shape compares among `objects`?"""
-        shape = self.shape
-        return objects.isdisjoint((shape.subject.field, shape.target.field, *(key.field for key in shape.keys)))
 
     def knows(self, field: int, value: str) -> bool:
         """Does some rule or role link mention `value` of request column `field`?"""

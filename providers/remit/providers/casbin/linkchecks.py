@@ -70,40 +70,41 @@ def _check_domains(links: list[Link], findings: Findings) -> None:
 
 def _check_graph(links: list[Link], findings: Findings) -> None:
     """Cycles, and chains that Casbin would cut. Walks without recursion: chains may be long."""
+    roles = {link.values[1] for link in links}
     above: dict[str, list[Link]] = {}
-    for each in links:
-        above.setdefault(each.values[0], []).append(each)
+    for link in links:
+        if link.values[0] in roles:  # nobody leads back to a member that is no role itself
+            above.setdefault(link.values[0], []).append(link)
     height: dict[str, int] = {}
-    path: dict[str, Link | None] = {}
     for start in above:
-        if start in height:
+        if start not in height:
+            _climb(start, above, height, findings)
+    longest = max(links, key=lambda link: height.get(link.values[1], 0))
+    length = 1 + height.get(longest.values[1], 0)
+    if length > _CASBIN_DEPTH:
+        message = f"{longest.values[0]!r} has a chain of {length} roles; Casbin stops after {_CASBIN_DEPTH}"
+        advice = "remit follows all of them; shorten it to be sure"
+        findings.warning("long-role-chain", longest.file, longest.line, message, advice, longest.key)
+
+
+def _climb(start: str, above: dict[str, list[Link]], height: dict[str, int], findings: Findings) -> None:
+    """Fill `height`, the length of the longest chain above a name, for `start` and everything above it."""
+    path: dict[str, None] = {start: None}
+    stack = [(start, iter(above[start]))]
+    while stack:
+        name, rest = stack[-1]
+        link = next(rest, None)
+        if link is None:
+            stack.pop()
+            del path[name]
+            height[name] = max((1 + height.get(up.values[1], 0) for up in above.get(name, ())), default=0)
             continue
-        path.clear()
-        path[start] = None
-        stack = [(start, iter(above[start]))]
-        while stack:
-            name, rest = stack[-1]
-            link = next(rest, None)
-            if link is None:
-                stack.pop()
-                path.pop(name, None)
-                height[name] = max((1 + height.get(up.values[1], 0) for up in above.get(name, ())), default=0)
-                continue
-            role = link.values[1]
-            if role in path:
-                _report_cycle(role, link, list(path), findings)
-            elif role not in height:
-                path[role] = link
-                stack.append((role, iter(above.get(role, ()))))
-    deepest = max(height, key=lambda name: height[name], default="")
-    if height.get(deepest, 0) > _CASBIN_DEPTH:
-        first = above[deepest][0]
-        message = (
-            f"the chain of roles from {deepest!r} is {height[deepest]} links long; Casbin stops after {_CASBIN_DEPTH}"
-        )
-        findings.warning(
-            "long-role-chain", link.file, link.line, message, "remit follows all of them; shorten it to be sure"
-        )
+        role = link.values[1]
+        if role in path:
+            _report_cycle(role, link, list(path), findings)
+        elif role not in height:
+            path[role] = None
+            stack.append((role, iter(above.get(role, ()))))
 
 
 def _report_cycle(role: str, link: Link, path: list[str], findings: Findings) -> None:

@@ -69,13 +69,24 @@ class _Loader:
         declared = {name for sheet in sheets for name in sheet.declared}
         if not rules and not self.findings.failed:
             name = str(policies[0]) if len(policies) == 1 else "policies"
-            self.findings.error("empty-policy", name, 0, "holds no rule", "write at least one")
+            if declared:
+                self.findings.warning("nothing-allowed", name, 0, "no rule allows anything", "allow something to a role")
+            else:
+                self.findings.error("empty-policy", name, 0, "holds no rule", "write at least one")
         table = Table(model, rules, sheets[0].columns if len(sheets) == 1 else None)
         roles = native_roles(table, links, declared)
         if model.native:
             links = place_members(links, roles, self.findings)
             roles |= {link.values[0] for link in links if link.values[0].startswith(ROLE)}
-        objects = check_set(table, links, declared, self.findings, functions=self.functions, resources=self.resources)
+        objects = check_set(
+            table,
+            links,
+            declared,
+            self.findings,
+            ascii_only=all(sheet.ascii for sheet in sheets),
+            functions=self.functions,
+            resources=self.resources,
+        )
         templates = resolve_templates(model, request, objects, self.findings)
         if not model.native and not self.findings.failed:
             roles = foreign_roles(table, links, templates)

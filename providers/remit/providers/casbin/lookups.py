@@ -29,7 +29,19 @@ class Lookup:
         width: Number of policy columns.
     """
 
-    __slots__ = ("_atoms", "_finds", "_graphs", "_known", "_run", "_scans", "_width", "column", "fields", "poisoned", "stored")
+    __slots__ = (
+        "_atoms",
+        "_finds",
+        "_graphs",
+        "_known",
+        "_run",
+        "_scans",
+        "_width",
+        "column",
+        "fields",
+        "poisoned",
+        "stored",
+    )
 
     def __init__(self, test: Test, stored: Iterable[str], names: Names, closures: Closures, width: int) -> None:
         self.column, self._width = test.column, width
@@ -37,7 +49,8 @@ class Lookup:
         self.poisoned: set[str] = set()
         """Values on which the test itself failed once: kept as candidates, and asked again row by row."""
         self._run: Run = closures.condition(test.node)
-        self._finds = [_find(atom, self.stored, names, closures) for atom in test.atoms]
+        fixed = {atom.text for atom in test.atoms if isinstance(atom, Const)}
+        self._finds = [_find(atom, self.stored, fixed, names, closures) for atom in test.atoms]
         self._scans = not test.atoms or any(isinstance(a, Matches) and a.function in _HEADLESS for a in test.atoms)
         self._atoms, self._graphs = test.atoms, names.roles
         self.fields = sorted(names.fields(test.node))
@@ -95,7 +108,9 @@ class Lookup:
 
     def mentions(self, field: int, value: str) -> bool:
         """Can this test hold because of `value` in request column `field`, or does a role link speak of it?"""
-        if len(self.fields) > 1 and any(not isinstance(atom, (Equal, Linked, Const)) for atom in self._atoms or (None,)):
+        if len(self.fields) > 1 and any(
+            not isinstance(atom, (Equal, Linked, Const)) for atom in self._atoms or (None,)
+        ):
             return True
         for atom in self._atoms:
             if isinstance(atom, (Equal, Linked)) and value in self.stored:
@@ -115,14 +130,14 @@ class Lookup:
 _MISSING: Final[Any] = object()
 
 
-def _find(atom: Atom, stored: Mapping[str, None], names: Names, closures: Closures) -> Find:
+def _find(atom: Atom, stored: Mapping[str, None], fixed: set[str], names: Names, closures: Closures) -> Find:
     match atom:
         case Given(condition):
             holds = closures.condition(condition)
             return lambda r: None if holds(r, ()) else ()
         case Const(text):
-            fixed = (text,) if text in stored else ()
-            return lambda r: fixed
+            alone = (text,) if text in stored else ()
+            return lambda r: alone
         case Equal(value):
             of = closures.value(value)
 
@@ -137,7 +152,8 @@ def _find(atom: Atom, stored: Mapping[str, None], names: Names, closures: Closur
             of = closures.value(value)
             finder: Finder[str] = Finder(names.reading(function, closures.grants))
             for pattern in stored:
-                finder.add(pattern, pattern)
+                if pattern not in fixed:  # the alternative p.column == "text" decides on it, and it may be no pattern
+                    finder.add(pattern, pattern)
 
             def matches(r: Values) -> Iterable[str]:
                 wanted = of(r, ())

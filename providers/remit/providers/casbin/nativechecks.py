@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from itertools import product
 
 from remit.authz.vocabulary import RESOURCES, unsafe_target
 from remit.providers.casbin.effects import ALLOW, DENY
@@ -29,7 +30,11 @@ def check_native(table: Table, resources: Collection[str], findings: Findings) -
 
 
 def _check_vocabulary(table: Table, resources: Collection[str], findings: Findings) -> None:
-    pairs = set(zip(table.column("res"), table.column("act"), strict=True))
+    types, actions_used = table.distinct("res"), table.distinct("act")
+    one_each = len(types) == 1 or len(actions_used) == 1
+    pairs = (
+        product(types, actions_used) if one_each else set(zip(table.column("res"), table.column("act"), strict=True))
+    )
     wrong: dict[tuple[str, str], tuple[bool, str, str, str]] = {}
     for resource, action in pairs:
         if resource == EVERYONE or resource in resources:
@@ -61,7 +66,7 @@ def _check_targets(table: Table, findings: Findings) -> None:
             report(
                 rule, table.restricts(rule) or rule.values[_RES] == "command", "unreachable", message, advice, findings
             )
-    if "\n".join(table.distinct("obj")).find("..") < 0:
+    if ".." not in table.text("obj"):
         return
     for rule in table.having("obj", {obj for obj in table.distinct("obj") if ".." in obj}):
         obj = rule.values[_OBJ]
@@ -112,8 +117,8 @@ def _check_shadows(table: Table, findings: Findings) -> None:
 
 
 def _wide_denials(table: Table) -> Iterator[Rule]:
-    columns = [table.column(name) for name in ("sub", "res", "obj", "act")]
-    if DENY not in table.distinct("eft") or not any(EVERYONE in column for column in columns):
+    stars = any(EVERYONE in table.distinct(name) for name in ("sub", "res", "obj", "act"))
+    if DENY not in table.distinct("eft") or not stars:
         return
     for rule in table.having("eft", {DENY}):
         if not rule.values[_COND] and EVERYONE in rule.values[:_EFT]:

@@ -86,7 +86,7 @@ def _key_match_n(number: int) -> Callable[[str], Iterator[PatternFlaw]]:
         literal = placeholder.sub("", pattern)
         if (star := _STAR_BEHIND_TEXT.search(literal)) is not None:
             before = literal[star.start() - 1]
-            message = f"{name} reads the '*' in {pattern!r} as 'any number of {before!r}', not as 'anything'"
+            message = f"{name} reads the '*' in {pattern!r} as a repetition of {before!r}, not as anything"
             yield _both("star-after-text", "warning", message, "write '/*', or use globMatch in the matcher")
         if (meta := _META.search(literal)) is not None:
             yield PatternFlaw(

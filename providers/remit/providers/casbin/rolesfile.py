@@ -7,7 +7,6 @@ decision can name ``roles.yaml:7`` and ``roles.user.tools.allow``.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Final, NamedTuple
 
 from remit.authz.vocabulary import flaw
@@ -49,13 +48,6 @@ _TOP: Final = ("version", "roles", "unlisted", "users")
 MAGIC: Final = frozenset("*?[{\\")
 
 
-_MAX_ROWS = 250_000  # aliases let a short file stand for any number of rows
-
-
-class _TooMany(Exception):
-    """Reading stops: the problem is reported."""
-
-
 class Grant(NamedTuple):
     """One entry of a list."""
 
@@ -69,14 +61,13 @@ def read_roles(text: str, file: str, findings: Findings) -> Sheet:
     Args:
         file: Its name in problems and policy ids.
     """
-    sheet = Sheet()
+    sheet = Sheet(ascii=text.isascii() and "\\" not in text)  # an escape may stand for any character
     if not text.strip():
         findings.error("empty-file", file, 0, "is empty", "write 'roles:', or take it out of 'policies'")
         return sheet
     root = read_yaml(text, file, findings)
     if root is not None:
-        with suppress(_TooMany):
-            _RolesReader(file, sheet, findings).document(root)
+        _RolesReader(file, sheet, findings).document(root)
     return sheet
 
 
@@ -164,11 +155,6 @@ class _RolesReader:
                 for action in self.actions(section, entry.key, grant.name):
                     row = (role, section.resource, grant.name, action, effect, "")
                     self.sheet.rules.append(Rule(row, self.file, grant.line, "p", path))
-            if len(self.sheet.rules) > _MAX_ROWS:
-                self.error(
-                    "too-many-rows", entry.line, path, f"more than {_MAX_ROWS} rows", "use policy.csv for as many"
-                )
-                raise _TooMany
 
     @staticmethod
     def actions(section: Section, word: str, name: str) -> tuple[str, ...]:

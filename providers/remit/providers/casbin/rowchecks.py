@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from itertools import compress
 
 from remit.providers.casbin.effects import ALLOW, ASK, DENY, WORDS
 from remit.providers.casbin.expression import Checker, Flaw, parse
@@ -134,9 +133,12 @@ def _check_stars(table: Table, shape: Shape, findings: Findings) -> None:
 
 def _check_patterns(table: Table, shape: Shape, findings: Findings) -> None:
     for name, functions in shape.patterns.items():
-        values = table.distinct(name) - {"*"} if name in shape.star else table.distinct(name)
         for function in sorted(functions):
-            flaws = {v: found for v in worth_reading(function, values) if (found := list(pattern_flaws(function, v)))}
+            flaws: dict[str, list[PatternFlaw]] = {}
+            for value in worth_reading(function, table, name):
+                whole = value == "*" and name in shape.star
+                if not whole and (found := list(pattern_flaws(function, value))):
+                    flaws[value] = found
             _report_patterns(table, name, flaws, findings)
     for name in sorted(shape.times):
         times = {value: [flaw] for value in table.distinct(name) if (flaw := time_flaw(value)) is not None}
@@ -147,17 +149,16 @@ def _check_patterns(table: Table, shape: Shape, findings: Findings) -> None:
             say(flaw.code, table.model.file, table.model.matcher_line, flaw.message, flaw.advice, "m")
 
 
-def worth_reading(function: str, values: Iterable[str]) -> Iterable[str]:
-    """Those of `values` that can be wrong for `function`."""
+def worth_reading(function: str, table: Table, name: str) -> Iterable[str]:
+    """The values of a column that can be wrong as a pattern of `function`."""
+    values = table.distinct(name)
     marks = SUSPICIOUS.get(function)
     if marks is None:
         return values
-    listed = list(values)
-    text = "\n".join(listed)
-    present = [mark for mark in marks if mark in text]
+    present = [mark for mark in marks if mark in table.text(name)]
     if not present:
         return ()
-    return compress(listed, [any(mark in value for mark in present) for value in listed])
+    return [value for value in values if any(mark in value for mark in present)]
 
 
 def _report_patterns(table: Table, name: str, flaws: dict[str, list[PatternFlaw]], findings: Findings) -> None:

@@ -18,6 +18,7 @@ class Table:
         self.model, self.rules = model, rules
         self._columns = columns
         self._distinct: dict[str, set[str]] = {}
+        self._text: dict[str, str] = {}
 
     def column(self, name: str) -> Sequence[str]:
         """The values of one column, one per rule."""
@@ -32,6 +33,14 @@ class Table:
         if name not in self._distinct:
             self._distinct[name] = set(self.column(name))
         return self._distinct[name]
+
+    def text(self, name: str) -> str:
+        """The different values of one column as one text, to look for a character in all of them at once."""
+        if name not in self._text:
+            different = self.distinct(name)
+            # in the order of the rows where that costs no repetition: it walks through memory instead of jumping
+            self._text[name] = "\n".join(self.column(name) if 2 * len(different) > len(self.rules) else different)
+        return self._text[name]
 
     def having(self, name: str, values: Collection[str]) -> Iterator[Rule]:
         """The rules that have one of `values` in the column `name`, in order."""

@@ -8,9 +8,7 @@ from typing import Any, Protocol
 from remit.authz.types import AuthzDecision, AuthzRequest, Principal
 from remit.authz.vocabulary import unsafe_target, visibility_action
 from remit.providers.casbin.closures import EvaluationError
-from remit.providers.casbin.columns import Column
 from remit.providers.casbin.decisions import Cell, Choice, Decisions
-from remit.providers.casbin.index import Index
 from remit.providers.casbin.memory import LONGEST, Memory
 from remit.providers.casbin.templates import Asked, Refused, Template
 
@@ -31,7 +29,11 @@ class Engine(Protocol):
         ...
 
     def matching(self, values: Values) -> list[int]:
-        """The numbers of the rules that match, in policy order."""
+        """The numbers of the rules that match, in policy order.
+
+        Raises:
+            EvaluationError: The matcher has no answer for these values.
+        """
         ...
 
     def knows(self, field: int, value: str) -> bool:
@@ -53,105 +55,91 @@ class TemplateDoor:
     Args:
         engine: What decides.
         template: How a request is put into the model's terms.
-        remember: Answers depend on the template's values alone, so that they may be kept.
+        roles: Values of role columns that are known beside those that the engine knows.
+        pure: Answers depend on the model's request alone.
+        reads_call: The matcher reads a request column that holds an object, so no two requests are alike.
     """
 
-    def __init__(self, engine: Engine, template: Template, *, remember: bool) -> None:
-        self._engine, self._template, self._decisions = engine, template, engine.decisions
-        self._remember = remember and not template.objects
+    def __init__(
+        self, engine: Engine, template: Template, roles: frozenset[str], *, pure: bool, reads_call: bool
+    ) -> None:
+        self._engine, self._template, self.decisions = engine, template, engine.decisions
+        self._remember, self._reads_call = pure and not reads_call, reads_call
+        self._roles = roles
+        self._by_user = "user_id" in template.uses
         self._known: dict[Any, Any] = {}
         self._memory = Memory(self._forget)
-        self._roles = template.fields_of.get("role", ())
-        self._by_user = "user_id" in template.uses
 
     def opened(self) -> Callable[[AuthzRequest], AuthzDecision]:
         """The decision function. Where answers may be kept, its usual path is nothing but look-ups."""
         if not self._remember:
-            return self._unremembered()
-        if self._template.attributes:
-            return self._by_attributes()
+            return self._anew
+        if self._template.attributes or self._by_user:
+            return self._by_path()
         known, first_sight, decided = self._known, self._first_sight, AuthzDecision
 
         def authorize(request: AuthzRequest) -> AuthzDecision:
             try:
-                cell: Cell = known[request.principal.role][request.resource][request.action][request.target]
+                cell = known[request.principal.role][request.resource][request.action].get(request.target)
             except KeyError:
-                cell = first_sight(request)
+                cell = None
             if type(cell) is decided:
                 return cell
-            return cell(request)  # type: ignore[operator]  # not a decision, so a choice
-
-        def authorize_user(request: AuthzRequest) -> AuthzDecision:
-            principal = request.principal
-            try:
-                cell: Cell = known[principal.user_id][principal.role][request.resource][request.action][request.target]
-            except KeyError:
-                cell = first_sight(request)
-            if type(cell) is decided:
-                return cell
-            return cell(request)  # type: ignore[operator]
-
-        return authorize_user if self._by_user else authorize
-
-    def _unremembered(self) -> Callable[[AuthzRequest], AuthzDecision]:
-        decide = self._decide
-
-        def authorize(request: AuthzRequest) -> AuthzDecision:
-            cell, _ = decide(_asked(request), request.context)
-            return cell(request) if isinstance(cell, Choice) else cell
+            return first_sight(request) if cell is None else cell(request)
 
         return authorize
 
-    def _by_attributes(self) -> Callable[[AuthzRequest], AuthzDecision]:
-        known, first_sight, path = self._known, self._first_sight, self._path
+    def _anew(self, request: AuthzRequest) -> AuthzDecision:
+        cell, _ = self._decide(_asked(request), request.context)
+        return cell(request) if isinstance(cell, Choice) else cell
+
+    def _by_path(self) -> Callable[[AuthzRequest], AuthzDecision]:
+        known, first_sight = self._known, self._first_sight
+        names, by_user = self._template.attributes, self._by_user
 
         def authorize(request: AuthzRequest) -> AuthzDecision:
+            principal = request.principal
             node: Any = known
             try:
-                for step in path(request):
-                    node = node[step]
-            except (KeyError, TypeError):  # TypeError: an attribute that is no text, and refused there
-                node = first_sight(request)
-            return node(request) if isinstance(node, Choice) else node  # type: ignore[no-any-return]
+                if names:
+                    attributes = principal.attributes
+                    for name in names:
+                        node = node[attributes[name]]
+                if by_user:
+                    node = node[principal.user_id]
+                node = node[principal.role][request.resource][request.action][request.target]
+            except (KeyError, TypeError):  # TypeError: an attribute that is no text, to be refused
+                return first_sight(request)
+            return node(request) if isinstance(node, Choice) else node
 
         return authorize
 
-    def _path(self, request: AuthzRequest) -> tuple[Any, ...]:
-        """What the answer may depend on, the target last."""
-        principal = request.principal
-        head: tuple[Any, ...] = (principal.role, request.resource, request.action, request.target)
-        if self._by_user:
-            head = (principal.user_id, *head)
-        attributes = principal.attributes
-        return (*[attributes.get(name) for name in self._template.attributes], *head)
-
-    def _first_sight(self, request: AuthzRequest) -> Cell:
+    def _first_sight(self, request: AuthzRequest) -> AuthzDecision:
         cell, keep = self._decide(_asked(request), request.context)
-        if keep:
-            *steps, target = self._path(request)
-            if len(target) <= LONGEST:
-                node = self._known
-                for step in steps:
-                    node = node.setdefault(step, {})
-                node[target] = cell
+        if keep and len(request.target) <= LONGEST:
+            principal = request.principal
+            steps: list[Any] = [principal.attributes[name] for name in self._template.attributes]
+            if self._by_user:
+                steps.append(principal.user_id)
+            node = self._known
+            for step in (*steps, principal.role, request.resource, request.action):
+                node = node.setdefault(step, {})
+            node[request.target] = cell
         self._memory.spend()
-        return cell
+        return cell(request) if isinstance(cell, Choice) else cell
 
     def _decide(self, asked: Asked, context: Mapping[str, Any] | None) -> tuple[Cell, bool]:
         """The answer, and whether it may be kept."""
         try:
-            values = self._values(asked, context)
-            return self._engine.cell(values), True
+            return self._engine.cell(self._values(asked, context)), True
         except Refused as refused:
-            return self._decisions.refusal(refused.code, refused.message), False
+            return self.decisions.refusal(refused.code, refused.message), False
         except EvaluationError as error:
-            return self._decisions.refusal("authz.evaluator_error", str(error)), False
+            return self.decisions.refusal("authz.evaluator_error", str(error)), False
 
     def _values(self, asked: Asked, context: Mapping[str, Any] | None) -> list[Any]:
         values = self._template.values(asked, context)
-        for field in self._roles:
-            if not self._engine.knows(field, values[field]):
-                raise Refused("authz.unknown_role", f"the policy knows no role {asked[0].role!r}")
+        self._template.check_roles(asked[0], values, self._roles, self._engine.knows)
         if (reason := unsafe_target(asked[3])) is not None:
             raise Refused("authz.invalid_target", f"the target {reason}")
         return values
@@ -162,40 +150,12 @@ class TemplateDoor:
 
     def filter(self, principal: Principal, resource: str, candidates: Sequence[str]) -> list[str]:
         """Those of `candidates` that `principal` may ever use; order and duplicates kept."""
-        if not candidates:
-            return []
-        if resource != "route" and (column := self._column(principal, resource, candidates)) is not None:
-            return column.kept(candidates, principal, self._learn)
         shown = {name: self._shows(principal, resource, name) for name in set(candidates)}
         return [name for name in candidates if shown[name]]
 
-    def _column(self, principal: Principal, resource: str, candidates: Sequence[str]) -> Column | None:
-        """The one column that holds all candidates, or None when there is no such thing."""
-        engine, template = self._engine, self._template
-        if not isinstance(engine, Index) or template.fields_of.get("target") != (engine.shape.target.field,):
-            return None
-        if template.sole.get("target") != engine.shape.target.field or not engine.takes_text(template.objects):
-            return None
-        try:
-            # Any clean name will do: the column is the same for all of them.
-            values = self._values((principal, resource, visibility_action(resource, candidates[0]), "-"), None)
-        except Refused:
-            return Column([], engine.scales)
-        self._memory.spend()
-        return engine.locate(values)[0]
-
-    def _learn(self, column: Column, target: str) -> Cell:
-        if (reason := unsafe_target(target)) is not None:
-            return self._decisions.refusal("authz.invalid_target", f"the target {reason}")
-        cell = column.cell(target)
-        if len(target) <= LONGEST:
-            column.memo[target] = cell
-            self._memory.spend()
-        return cell
-
     def _shows(self, principal: Principal, resource: str, name: str) -> bool:
         asked = (principal, resource, visibility_action(resource, name), name)
-        if self._template.objects and not isinstance(self._engine, Index):
+        if self._reads_call:
             try:
                 return self._engine.ever(self._values(asked, None))
             except Refused:
@@ -212,13 +172,13 @@ class TemplateDoor:
         """
         return self._engine.matching(self._values(_asked(request), request.context))
 
-    def values(self, request: AuthzRequest) -> list[Any]:
-        """The request in the model's terms.
-
-        Raises:
-            Refused: That is not possible.
-        """
-        return self._template.values(_asked(request), request.context)
+    def subjects(self, request: AuthzRequest) -> tuple[str, ...]:
+        """In whose name rules are looked up: what the model's first column says."""
+        try:
+            first, *_ = self._template.values(_asked(request), request.context)
+        except Refused:
+            return ()
+        return (first,) if isinstance(first, str) else ()
 
 
 def _asked(request: AuthzRequest) -> Asked:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 from remit.authz.types import Principal
@@ -175,12 +176,28 @@ class Template:
         """
         return [context_fields(asked[0], context) if render is None else render(asked) for render, _ in self._fields]
 
+    def check_roles(
+        self,
+        principal: Principal,
+        values: Sequence[Any],
+        known: frozenset[str],
+        knows: Callable[[int, str], bool],
+    ) -> None:
+        """Make sure that the policy speaks of the principal's role, where ``{role}`` is used at all.
+
+        Raises:
+            Refused: It does not.
+        """
+        for field in self.fields_of.get("role", ()):
+            if values[field] not in known and not knows(field, values[field]):
+                raise Refused("authz.unknown_role", f"the policy knows no role {principal.role!r}")
+
 
 def _reader(name: str) -> _Read:
     return _READ[name] if name in _READ else _attribute(name[11:])
 
 
-def _renderer(text: str, parts: Iterable[tuple[str | None, str | None, str | None]]) -> Callable[[Asked], str]:
+def _renderer(text: str, parts: Iterable[tuple[str | Any, ...]]) -> Callable[[Asked], str]:
     pieces: list[tuple[_Read | None, str]] = [
         (_reader(name), name) if name is not None else (None, literal or "") for name, literal, _ in parts
     ]
@@ -198,7 +215,7 @@ def _renderer(text: str, parts: Iterable[tuple[str | None, str | None, str | Non
             return value
 
         return sole
-    for (one, before), (other, after) in zip(pieces, pieces[1:], strict=False):
+    for (one, before), (other, after) in pairwise(pieces):
         if one is not None and other is not None:
             raise ValueError(f"nothing separates {{{before}}} from {{{after}}} in {text!r}")
 

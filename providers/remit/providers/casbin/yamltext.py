@@ -153,4 +153,23 @@ def read_yaml(text: str, file: str, findings: Findings) -> Node | None:
     if raw is None:
         findings.error("empty-file", file, 0, "holds no document", "write 'roles:', or take it out of 'policies'")
         return None
-    return Node(raw, file, findings)
+    anchors = list(_anchors(raw))
+    for line, name in anchors:
+        message = f"the anchor {name!r} repeats text where a reader does not see it"
+        findings.error("yaml-anchor", file, line, message, "write it out, or let roles inherit")
+    return None if anchors else Node(raw, file, findings)
+
+
+def _anchors(root: Any) -> Iterator[tuple[int, str]]:
+    """Line and name of every anchor. Each node is visited once: an alias may even lead back to its own parent."""
+    seen: set[int] = set()
+    todo = [root]
+    while todo:
+        raw = todo.pop()
+        if id(raw) in seen:
+            continue
+        seen.add(id(raw))
+        if raw.anchor:
+            yield int(raw.start_mark.line) + 1, str(raw.anchor)
+        if isinstance(raw.value, list):
+            todo += [part for item in raw.value for part in (item if isinstance(item, tuple) else (item,))]

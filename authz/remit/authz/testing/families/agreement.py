@@ -14,7 +14,7 @@ from remit.authz.types import AuthzDecision
 _CONDITIONED = tuple(
     Question(role, tool, args=args)
     for role, tool in (("writer", "transfer"), ("reader", "fetch"))
-    for args in ({}, {"amount": 1}, {"amount": 500}, {"path": "notes.txt"}, {"path": "/etc/shadow"})
+    for args in ({}, {"amount": 1}, {"amount": 500}, {"topic": "weather"}, {"topic": "payroll"})
 )
 
 

@@ -29,9 +29,9 @@ _DECIDED: Final[tuple[tuple[str, str, str, dict[str, Any], Answer], ...]] = (
     ("amount-a-hair-above", "writer", "transfer", {"amount": 100.0000001}, "deny"),
     ("amount-of-another-role", "reader", "transfer", {"amount": 50}, "deny"),
     ("amount-beside-others", "writer", "transfer", {"to": "x", "amount": 50, "note": "amount: 1"}, "allow"),
-    ("path-of-an-ordinary-file", "reader", "fetch", {"path": "notes.txt"}, "allow"),
-    ("path-of-the-secret", "reader", "fetch", {"path": "/etc/shadow"}, "deny"),
-    ("path-of-the-secret-beside-others", "reader", "fetch", {"a": "notes.txt", "path": "/etc/shadow", "z": 1}, "deny"),
+    ("topic-of-no-rule", "reader", "fetch", {"topic": "weather"}, "allow"),
+    ("topic-that-is-denied", "reader", "fetch", {"topic": "payroll"}, "deny"),
+    ("topic-that-is-denied-beside-others", "reader", "fetch", {"a": "weather", "topic": "payroll", "z": 1}, "deny"),
 )
 
 _REFUSED: Final[tuple[tuple[str, str, str, dict[str, Any]], ...]] = (
@@ -47,9 +47,9 @@ _REFUSED: Final[tuple[tuple[str, str, str, dict[str, Any]], ...]] = (
     ("amount-not-a-number", "writer", "transfer", {"amount": float("nan")}),
     ("amount-infinite", "writer", "transfer", {"amount": float("inf")}),
     ("amount-that-cannot-be-compared", "writer", "transfer", {"amount": _Contrary()}),
-    ("path-missing", "reader", "fetch", {}),
-    ("path-null", "reader", "fetch", {"path": None}),
-    ("path-that-cannot-be-compared", "reader", "fetch", {"path": _Contrary()}),
+    ("topic-missing", "reader", "fetch", {}),
+    ("topic-null", "reader", "fetch", {"topic": None}),
+    ("topic-that-cannot-be-compared", "reader", "fetch", {"topic": _Contrary()}),
 )
 
 
@@ -88,7 +88,7 @@ def of_the_context(s: Session) -> Iterator[str]:
     """reads arguments from args alone, not from members of the context with the same name"""
     yield from s.expect_refusal(Question("writer", "transfer", extra={"amount": 1}))
     yield from s.expect(Question("writer", "transfer", args={"amount": 5000}, extra={"amount": 1}), "deny")
-    yield from s.expect(Question("reader", "fetch", args={"path": "/etc/shadow"}, extra={"path": "notes.txt"}), "deny")
+    yield from s.expect(Question("reader", "fetch", args={"topic": "payroll"}, extra={"topic": "weather"}), "deny")
 
 
 @case("arguments/odd-values")

@@ -18,7 +18,7 @@ _NAMES = ["search", "read_file", ACCENTED, "write_file", "wipe_disk"]
 @case("purity/request")
 def request(s: Session) -> Iterator[str]:
     """changes nothing inside a request, however deep"""
-    args: dict[str, Any] = {"path": "notes.txt", "amount": 5, "tags": ["a", {"b": [1, 2]}], "n": None}
+    args: dict[str, Any] = {"topic": "weather", "amount": 5, "tags": ["a", {"b": [1, 2]}], "n": None}
     for role, target in (("reader", "search"), ("reader", "write_file"), ("writer", "search")):
         question = Question(role, target, args=copy.deepcopy(args), extra={"notes": [1, {"two": [3]}]})
         asked = question.request()
@@ -101,7 +101,7 @@ def unknown_names_teach_nothing(s: Session) -> Iterator[str]:
 @case("purity/order-of-context")
 def order_of_context(s: Session) -> Iterator[str]:
     """does not depend on the order of the members of the context"""
-    args = {"amount": 50, "path": "notes.txt", "q": "x"}
+    args = {"amount": 50, "topic": "weather", "q": "x"}
     tools = ["search", "write_file", *(["transfer", "fetch"] if s.world.conditions else [])]
     for role in s.world.roles:
         for tool in tools:
@@ -154,8 +154,8 @@ def arguments_of_the_moment(s: Session) -> Iterator[str]:
         yield from s.expect(Question("writer", "transfer", args={"amount": 50}), "allow")
         yield from s.expect(Question("writer", "transfer", args={"amount": 5_000}), "deny")
         yield from s.expect_refusal(Question("writer", "transfer", args={"amount": "50"}))
-        yield from s.expect(Question("reader", "fetch", args={"path": "/etc/shadow"}), "deny")
-        yield from s.expect(Question("reader", "fetch", args={"path": "notes.txt"}), "allow")
+        yield from s.expect(Question("reader", "fetch", args={"topic": "payroll"}), "deny")
+        yield from s.expect(Question("reader", "fetch", args={"topic": "weather"}), "allow")
 
 
 @case("purity/one-and-true", needs=["conditions"])

@@ -21,8 +21,8 @@ _ARGUMENT_SETS: Final[tuple[dict[str, Any], ...]] = (
     {},
     {"amount": 1},
     {"amount": 5_000},
-    {"path": "notes.txt"},
-    {"path": "/etc/shadow"},
+    {"topic": "weather"},
+    {"topic": "payroll"},
     {"q": "x"},
 )
 

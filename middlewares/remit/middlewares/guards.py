@@ -11,6 +11,7 @@ from remit.authz.enforcer import Enforcer
 from remit.authz.gates.acting import adapter_for
 from remit.authz.gates.arming import arm, refuse_duplicates
 from remit.middlewares.approvals import Approvals
+from remit.middlewares.authorization import AuthorizationMiddleware
 from remit.middlewares.guardrail import GuardrailMiddleware
 
 
@@ -42,7 +43,7 @@ def guard(
     brought = tuple(tool for other in others for tool in getattr(other, "tools", None) or ())
     refuse_duplicates(brought)
     arm(brought)
-    first = GuardrailMiddleware(
+    first = AuthorizationMiddleware(
         adapter_for(enforcer, infrastructure_tools=infrastructure_tools),
         enforcer=enforcer,
         approvals=approvals,

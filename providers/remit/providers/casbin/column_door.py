@@ -1,0 +1,211 @@
+"""Requests whose targets are all looked up in one column: found once per subject and action, then by name alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from remit.authz.types import AuthzDecision, AuthzRequest, Principal
+from remit.authz.vocabulary import unsafe_target, visibility_action
+from remit.providers.casbin.columns import Column
+from remit.providers.casbin.decisions import Cell, Choice
+from remit.providers.casbin.index import Index
+from remit.providers.casbin.memory import LONGEST, Memory
+from remit.providers.casbin.native import ROLE, USER
+from remit.providers.casbin.templates import Refused, Template
+
+Table = dict[str, dict[str, dict[str, Cell]]]
+"""Resource -> action -> target -> what is remembered."""
+
+_NOBODY: Final[dict[str, Table]] = {}
+"""Stands for users that did not ask yet. Never written to."""
+
+
+class ColumnDoor:
+    """Answers requests from an index. What it learns is bounded, and forgotten whole when there is too much of it.
+
+    Args:
+        index: The rules.
+        users: Users that are told apart. None: all are, by their id.
+    """
+
+    def __init__(self, index: Index, users: Iterable[str] | None) -> None:
+        self.index, self.decisions = index, index.decisions
+        self._tables: dict[str, Table] = {}
+        """Role -> table, for users that are not told apart."""
+        self._every_user = users is None
+        self._users: dict[str | None, dict[str, Table]] = dict.fromkeys(users or (), _NOBODY)
+        self._columns: dict[tuple[str | None, str | None, str, str], Column] = {}
+        self._memory = Memory(self._forget)
+
+    def opened(self) -> Callable[[AuthzRequest], AuthzDecision]:
+        """The decision function. Its usual path is nothing but look-ups."""
+        tables, users, first_sight, decided = self._tables, self._users, self._first_sight, AuthzDecision
+        default = _NOBODY if self._every_user else tables
+
+        def authorize(request: AuthzRequest) -> AuthzDecision:
+            principal = request.principal
+            try:
+                names = users.get(principal.user_id, default)[principal.role][request.resource][request.action]  # type: ignore[index]
+                cell = names.get(request.target)
+            except KeyError:
+                cell = None
+            if type(cell) is decided:
+                return cell
+            return first_sight(request) if cell is None else cell(request)  # type: ignore[operator]
+
+        def authorize_role(request: AuthzRequest) -> AuthzDecision:
+            try:
+                cell = tables[request.principal.role][request.resource][request.action].get(request.target)  # type: ignore[index]
+            except KeyError:
+                cell = None
+            if type(cell) is decided:
+                return cell
+            return first_sight(request) if cell is None else cell(request)  # type: ignore[operator]
+
+        return authorize if users or self._every_user else authorize_role
+
+    def _first_sight(self, request: AuthzRequest) -> AuthzDecision:
+        try:
+            column = self._column(request.principal, request.resource, request.action)
+        except Refused as refused:
+            return self.decisions.refusal(refused.code, refused.message)
+        cell = self._learn(column, request.target)
+        return cell(request) if isinstance(cell, Choice) else cell
+
+    def _column(self, principal: Principal, resource: str, action: str) -> Column:
+        user = principal.user_id if self._every_user or principal.user_id in self._users else None
+        key = user, principal.role, resource, action
+        column = self._columns.get(key)
+        if column is None:
+            column = self._columns[key] = self._find(principal, resource, action)
+            tables = self._tables
+            if self._every_user or user is not None:
+                tables = self._users.get(user, _NOBODY)
+                if tables is _NOBODY:
+                    tables = self._users[user] = {}
+            tables.setdefault(principal.role or "", {}).setdefault(resource, {})[action] = column.memo
+            self._memory.spend()
+        return column
+
+    def _find(self, principal: Principal, resource: str, action: str) -> Column:
+        """The column that `principal` is judged by.
+
+        Raises:
+            Refused: There is none for such a principal.
+        """
+        raise NotImplementedError
+
+    def _learn(self, column: Column, target: str) -> Cell:
+        if (reason := unsafe_target(target)) is not None:
+            return self.decisions.refusal("authz.invalid_target", f"the target {reason}")
+        cell = column.cell(target)
+        if len(target) <= LONGEST:
+            column.memo[target] = cell
+            self._memory.spend()
+        return cell
+
+    def _forget(self) -> None:
+        self._tables.clear()
+        self._columns.clear()
+        if self._every_user:
+            self._users.clear()
+        else:
+            self._users.update(dict.fromkeys(self._users, _NOBODY))
+        self.index.forget()
+
+    def filter(self, principal: Principal, resource: str, candidates: Sequence[str]) -> list[str]:
+        """Those of `candidates` that `principal` may ever use; order and duplicates kept."""
+        if not candidates:
+            return []
+        try:
+            if resource != "route":
+                column = self._column(principal, resource, visibility_action(resource, candidates[0]))
+                return column.kept(candidates, principal, self._learn)
+            out = []
+            for name in candidates:
+                column = self._column(principal, resource, visibility_action(resource, name))
+                out += column.kept((name,), principal, self._learn)
+            return out
+        except Refused:
+            return []
+
+    def matching(self, request: AuthzRequest) -> list[int]:
+        """The numbers of the rules that match, conditions left aside, in policy order.
+
+        Raises:
+            Refused: The principal cannot be judged.
+        """
+        return self._find(request.principal, request.resource, request.action).rows(request.target)
+
+    def subjects(self, request: AuthzRequest) -> tuple[str, ...]:
+        """Everybody in whose name rules are looked up, whether there are any or not."""
+        raise NotImplementedError
+
+
+class NativeDoor(ColumnDoor):
+    """Requests under remit's own model: the user and the role are asked together.
+
+    Args:
+        index: Its subjects are namespaced.
+        roles: Every known role, namespaced.
+    """
+
+    def __init__(self, index: Index, roles: frozenset[str]) -> None:
+        named = (name for name in (*index.subjects, *index.links.up) if name.startswith(USER))
+        super().__init__(index, (name.removeprefix(USER) for name in named))
+        self._roles = frozenset(name.removeprefix(ROLE) for name in roles if name.startswith(ROLE))
+
+    def _find(self, principal: Principal, resource: str, action: str) -> Column:
+        role = principal.role
+        if role not in self._roles:
+            what = "the principal has no role" if role is None else f"the policy knows no role {role!r}"
+            raise Refused("authz.unknown_role", what)
+        names = [f"{ROLE}{role}"]
+        if principal.user_id in self._users:
+            names.insert(0, f"{USER}{principal.user_id}")
+        return self.index.column(names, (resource, action))
+
+    def subjects(self, request: AuthzRequest) -> tuple[str, ...]:
+        principal, above = request.principal, self.index.links.above
+        names: list[str] = []
+        if principal.user_id is not None:
+            names += above(f"{USER}{principal.user_id}")
+        if principal.role is not None:
+            names += above(f"{ROLE}{principal.role}")
+        return (*dict.fromkeys(names), "*")
+
+
+class SoleTargetDoor(ColumnDoor):
+    """Requests under a template in which the target is one whole column, and no attribute is read.
+
+    Args:
+        index: Of a model that compares no object.
+        template: How a request is put into the model's terms.
+        roles: Values of role columns that are known beside those that the index knows.
+    """
+
+    def __init__(self, index: Index, template: Template, roles: frozenset[str]) -> None:
+        super().__init__(index, None if "user_id" in template.uses else ())
+        self._template, self._roles = template, roles
+
+    @staticmethod
+    def fits(index: Index, template: Template) -> bool:
+        """Can `template` be served so?"""
+        target = index.shape.target.field
+        alone = template.fields_of.get("target") == (target,) and template.sole.get("target") == target
+        return alone and not template.attributes
+
+    def _find(self, principal: Principal, resource: str, action: str) -> Column:
+        # Any target will do: the column is the same for all of them.
+        values = self._template.values((principal, resource, action, "-"), {})
+        self._template.check_roles(principal, values, self._roles, self.index.knows)
+        return self.index.locate(values)[0]
+
+    def subjects(self, request: AuthzRequest) -> tuple[str, ...]:
+        try:
+            values = self._template.values((request.principal, request.resource, request.action, "-"), {})
+        except Refused:
+            return ()
+        subject = values[self.index.shape.subject.field]
+        return self.index.links.above(subject) if self.index.shape.role else (subject,)
