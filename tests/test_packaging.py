@@ -84,11 +84,10 @@ def modules_with_exports() -> list[str]:
 
 
 @pytest.mark.parametrize("name", modules_with_exports())
-def test_every_exported_name_exists_and_the_list_is_sorted(name: str) -> None:
+def test_every_exported_name_exists(name: str) -> None:
     module = importlib.import_module(name)
     missing = [export for export in module.__all__ if not hasattr(module, export)]
     assert missing == []
-    assert list(module.__all__) == sorted(module.__all__)
     assert len(set(module.__all__)) == len(module.__all__)
 
 
@@ -104,7 +103,7 @@ def test_reasons_for_long_modules_are_still_needed() -> None:
         assert len((ROOT / name).read_text("utf-8").splitlines()) > LONGEST_MODULE, name
 
 
-MAPS = ("README.md", "AGENTS.md", "CONTRIBUTING.md", *(f"{folder}/AGENTS.md" for folder in (*SOURCE_ROOTS, "policies")))
+MAPS = ("README.md", "AGENTS.md", *(f"{folder}/AGENTS.md" for folder in SOURCE_ROOTS), "policies/README.md")
 
 
 @pytest.mark.parametrize("document", MAPS)
@@ -212,8 +211,8 @@ def test_the_wheel_decides_without_any_framework(core_only: Path, tmp_path: Path
     assert ended.stdout.splitlines() == ["reader False None", "writer True policy.csv:2"], ended.stderr
 
 
-NEEDS_AN_AGENT_FRAMEWORK: frozenset[str] = frozenset()
-"""Modules below `remit.authz` that exist for LangChain tools alone and are imported by nobody who has none."""
+NEEDS_MORE = {"remit.authz.testing.contract": "pytest"}
+"""Modules that exist for one package alone, and are imported by nobody who lacks it."""
 
 
 @pytest.mark.slow
@@ -224,7 +223,7 @@ def test_every_module_of_the_decision_layer_and_the_casbin_provider_imports_with
         info.name
         for package in ("remit.authz", "remit.providers.casbin")
         for info in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}.")
-        if info.name not in NEEDS_AN_AGENT_FRAMEWORK
+        if info.name not in NEEDS_MORE
     ]
     assert len(names) > 20
     code = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"
@@ -237,7 +236,5 @@ def test_the_wheel_starts_a_policy_and_checks_it(core_only: Path, tmp_path: Path
     made = run(core_only, "remit", "init", "mine", cwd=tmp_path)
     assert made.returncode == 0, made.stderr
     for role, code in (("admin", 0), ("guest", 3)):
-        answer = run(
-            core_only, "remit", "check", "--config", "mine/authz.yaml", "--role", role, "tool:call:bash", cwd=tmp_path
-        )
+        answer = run(core_only, "remit", "check", "--policy", "mine", "--role", role, "tool:call:bash", cwd=tmp_path)
         assert answer.returncode == code, answer.stdout + answer.stderr

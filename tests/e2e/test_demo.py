@@ -22,21 +22,29 @@ def play(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.slow
-def test_demo_is_what_the_readme_shows(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], float, Path]:
+    """The demo played in an empty folder: how it ended, how many seconds it took, the folder."""
+    folder = tmp_path_factory.mktemp("demo")
     started = time.monotonic()
-    played = play(tmp_path)
-    took = time.monotonic() - started
-    assert played.returncode == 0, played.stdout + played.stderr
-    assert played.stderr == ""
-    assert played.stdout == block("text", "One agent, one policy")
-    assert took < 15
-    assert list(tmp_path.iterdir()) == []
+    return play(folder), time.monotonic() - started, folder
 
 
 @pytest.mark.slow
-def test_demo_fits_a_screen_and_shows_every_kind_of_answer(tmp_path: Path) -> None:
-    lines = play(tmp_path).stdout.splitlines()
+def test_demo_is_what_the_readme_shows(played: tuple[subprocess.CompletedProcess[str], float, Path]) -> None:
+    ended, seconds, folder = played
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert ended.stderr == ""
+    assert ended.stdout == block("text", "One agent, one policy")
+    assert seconds < 15
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_demo_fits_a_screen_and_shows_every_kind_of_answer(
+    played: tuple[subprocess.CompletedProcess[str], float, Path],
+) -> None:
+    lines = played[0].stdout.splitlines()
     assert len(lines) <= 40
     assert max(map(len, lines)) <= 100
     assert [line.split()[0] for line in lines if "the model sees" in line] == ["guest", "user", "admin"]

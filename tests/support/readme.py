@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
+FENCE = "```"
 
 
 def blocks(language: str) -> list[str]:
-    """The text of every block fenced as `language`, in order. The empty language: blocks without one."""
-    text = README.read_text(encoding="utf-8")
-    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    """The text of every block fenced as `language`, in order; with the empty name, of those fenced as nothing."""
+    found: list[str] = []
+    inside: list[str] | None = None
+    fenced_as = ""
+    for line in README.read_text(encoding="utf-8").splitlines(keepends=True):
+        if not line.startswith(FENCE):
+            if inside is not None:
+                inside.append(line)
+        elif inside is None:
+            inside, fenced_as = [], line.strip().removeprefix(FENCE)
+        else:
+            if fenced_as == language:
+                found.append("".join(inside))
+            inside = None
+    return found
 
 
 def block(language: str, containing: str) -> str:

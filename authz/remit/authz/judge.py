@@ -177,6 +177,8 @@ class Judge:
     def _decision(answer: Any) -> AuthzDecision:
         if type(answer) is not AuthzDecision:
             raise MalformedAnswer(f"the provider answered with {type(answer).__name__}, not with an AuthzDecision")
+        if answer.allow is not True and answer.allow is not False:  # overwritten after it was made
+            raise MalformedAnswer(f"the provider's decision has {type(answer.allow).__name__} for allow")
         if answer.obligations:
             for obligation in answer.obligations:
                 if obligation.type not in KNOWN_OBLIGATIONS:
@@ -188,6 +190,8 @@ class Judge:
     def _guardrail(answer: Any) -> GuardrailDecision:
         if type(answer) is not GuardrailDecision:
             raise MalformedAnswer(f"the guardrail answered with {type(answer).__name__}, not with a GuardrailDecision")
+        if answer.allow is not True and answer.allow is not False:
+            raise MalformedAnswer(f"the guardrail's decision has {type(answer.allow).__name__} for allow")
         for obligation in answer.obligations:
             if obligation.type not in KNOWN_OBLIGATIONS:
                 why = GuardrailReason("authz.unknown_obligation", f"nobody here can fulfil {obligation.type!r}")

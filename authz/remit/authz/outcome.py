@@ -32,7 +32,7 @@ def publish_outcome(context: Any, tool_call_id: str | None, outcome: Authorizati
     """Append `outcome` to the outcomes of the call. Does nothing without a mutable mapping or a call id."""
     if not isinstance(context, MutableMapping) or not tool_call_id:
         return
-    calls = context.get(wire.AUTHORIZATION_OUTCOME)
+    calls = context.setdefault(wire.AUTHORIZATION_OUTCOME, {})  # one step: parallel calls publish at the same time
     if not isinstance(calls, dict):
         calls = context[wire.AUTHORIZATION_OUTCOME] = {}
     calls[tool_call_id] = (*calls.pop(tool_call_id, ()), outcome)

@@ -11,6 +11,8 @@ from remit.authz.types import EMPTY, FrozenDict, Principal, deep_freeze
 
 def read(context: Any, key: str, default: Any = None) -> Any:
     """`context[key]` for a mapping, the attribute of that name for a dataclass or model, else `default`."""
+    if type(context) is dict:  # the usual kind, without the slower look at the protocol
+        return context.get(key, default)
     if context is None:
         return default
     if isinstance(context, Mapping):

@@ -42,7 +42,12 @@ def resolve_authorization_provider(config: AuthorizationConfig) -> Authorization
     provider: AuthorizationProvider = _Builder(PROVIDERS, config).build(config.provider, at)
     _require(provider, AuthorizationProvider, config, config.provider.use, at)
     if config.default_role is not None and isinstance(provider, ValidatesRole):
-        provider.validate_role(config.default_role, field="authorization.default_role")
+        field = "authorization.default_role"
+        try:
+            provider.validate_role(config.default_role, field=field)
+        except ConfigError as exc:
+            what = str(exc).removeprefix(f"{field}: ")
+            raise ConfigError(config.problem(tuple(field.split(".")), what, code="unknown-role")) from exc
     return provider
 
 

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from remit.authz.errors import TicketRefused
 from remit.authz.types import EMPTY, Principal
 
-__all__ = ["FRAME", "Call", "Frame", "Gate", "Ruling", "Ticket", "canonical", "opened"]
+__all__ = ["FRAME", "Call", "Foreseen", "Frame", "Gate", "Ruling", "Ticket", "canonical", "opened"]
 
 NO_TICKET: Final = "authz.no_ticket"
 TOOL_IDENTITY: Final = "authz.tool_identity"
@@ -35,6 +35,15 @@ class Call(NamedTuple):
     digest: bytes
     """What a ticket binds: equal digests mean equal canonical arguments."""
     call_id: str | None
+
+
+class Foreseen(NamedTuple):
+    """What the body of a tool will receive for a call, worked out before the call is decided."""
+
+    sent: dict[str, Any]
+    """The input that was coerced, injected values included."""
+    ready: tuple[tuple[Any, ...], dict[str, Any]]
+    """The coerced arguments, which nobody else holds: handed to the body, which then need not coerce again."""
 
 
 class Ruling(NamedTuple):
@@ -120,10 +129,19 @@ class Ticket:
     call id, and it counts only when every gate of its frame has signed it.
     """
 
-    __slots__ = ("_left", "call", "principal", "run_id", "signed", "version")
+    __slots__ = ("_left", "call", "foreseen", "principal", "run_id", "signed", "version")
 
-    def __init__(self, call: Call, *, principal: Principal | None, version: str, run_id: str | None) -> None:
+    def __init__(
+        self,
+        call: Call,
+        *,
+        principal: Principal | None,
+        version: str,
+        run_id: str | None,
+        foreseen: Foreseen | None = None,
+    ) -> None:
         self.call = call
+        self.foreseen = foreseen
         self.principal = principal
         self.version = version
         self.run_id = run_id
@@ -139,6 +157,16 @@ class Ticket:
             and call.digest == mine.digest
             and call.call_id == mine.call_id
         )
+
+    def foresaw(self, tool: object, name: str, call_id: str | None, sent: object) -> bool:
+        """Whether this very input of this very tool was coerced when the call was decided."""
+        mine = self.call
+        if self.foreseen is None or tool is not mine.tool or name != mine.name or call_id != mine.call_id:
+            return False
+        try:
+            return bool(self.foreseen.sent == sent)
+        except Exception:  # values that cannot be compared are coerced and compared by digest
+            return False
 
     def redeem(self) -> bool:
         """Spend the ticket; False when it is spent already."""
@@ -214,9 +242,13 @@ class Frame:
         if all(gate.key is not other.key for other in self.gates):
             self.gates = (*self.gates, gate)
 
-    def issue(self, call: Call, *, version: str, signed: Iterable[object]) -> None:
+    def issue(
+        self, call: Call, *, version: str, signed: Iterable[object], foreseen: Foreseen | None = None
+    ) -> None:
         """Leave a ticket for `call`, allowed under policy `version` by the gates whose keys are in `signed`."""
-        ticket = Ticket(call, principal=self.principal, version=version, run_id=self.run_id)
+        ticket = Ticket(
+            call, principal=self.principal, version=version, run_id=self.run_id, foreseen=foreseen
+        )
         ticket.signed.extend(signed)
         self._tickets.append(ticket)
 
@@ -230,14 +262,35 @@ class Frame:
 
     def redeem(self, call: Call) -> bool:
         """Whether a ticket covers `call` now; it is spent."""
-        version = self.version()
-        return any(self._covers(ticket, call, version) and ticket.redeem() for ticket in self._tickets)
+        return any(ticket.fits(call) and self._valid(ticket) and ticket.redeem() for ticket in self._tickets)
 
-    def _covers(self, ticket: Ticket, call: Call, version: str) -> bool:
-        return (
-            ticket.fits(call)
-            and ticket.version == version
-            and all(any(gate.key is key for key in ticket.signed) for gate in self.gates)
+    def claim(
+        self, tool: object, name: str, call_id: str | None, sent: object
+    ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        """The arguments that were decided about, when `sent` is the input they were made of; the ticket is spent."""
+        for ticket in self._tickets:
+            if (
+                self.open
+                and ticket.foresaw(tool, name, call_id, sent)
+                and self._valid(ticket)
+                and ticket.redeem()
+                and ticket.foreseen is not None
+            ):
+                return ticket.foreseen.ready
+        return None
+
+    def covers(self, tool: object, name: str, call_id: str | None, sent: object) -> bool:
+        """Whether `claim` would find a ticket."""
+        return any(
+            ticket.foresaw(tool, name, call_id, sent) and self._valid(ticket) and not ticket.spent
+            for ticket in self._tickets
+        )
+
+    def _valid(self, ticket: Ticket) -> bool:
+        """Whether the policy is still the one it was issued under, and every gate has signed it."""
+        signed = ticket.signed
+        return ticket.version == self.version() and all(
+            any(gate.key is key for key in signed) for gate in self.gates
         )
 
     @property
@@ -279,7 +332,7 @@ class Frame:
         """
         self._identify(call)
         version = self.version()
-        if any(self._covers(ticket, call, version) and not ticket.spent for ticket in self._tickets):
+        if any(ticket.fits(call) and self._valid(ticket) and not ticket.spent for ticket in self._tickets):
             return
         gates = self.gates
         await self._ask(call)

@@ -1,4 +1,4 @@
-"""The command line: `remit init`, `lint`, `check`, `explain`, `test`, `schema`, `demo`."""
+"""The command line: `remit init`, `lint`, `check`, `explain`, `test`, `schema`, `export`, `demo`."""
 
 from __future__ import annotations
 

@@ -5,8 +5,10 @@ Imported only when the demo runs; needs the extra ``agent``.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +22,7 @@ from remit.authz import wire
 from remit.authz.config import load_config
 from remit.authz.enforcer import Enforcer
 from remit.authz.outcome import denied, pop_outcome
-from remit.authz.provider import AuthorizationProvider
+from remit.authz.provider import AuthorizationProvider, Closes
 from remit.authz.types import AuthzRequest, Principal
 from remit.cli._scripted_model import Script, ScriptedModel
 from remit.middlewares import guard
@@ -31,7 +33,7 @@ ARGUMENTS: Mapping[str, Mapping[str, str]] = {
     "web_search": {"query": "quarterly report"},
     "write_file": {"path": "notes.txt", "content": "a draft"},
     "bash": {"command": "ls"},
-    "send_email": {"to": "team@example.org", "subject": "a draft"},
+    "send_email": {"to": "press@elsewhere.example", "subject": "a draft"},
 }
 
 
@@ -102,13 +104,20 @@ class DemoAgent:
         self.provider: AuthorizationProvider = self.enforcer.provider
         self.ran: list[str] = []
         self._script = Script(())
-        self._agent = create_agent(
+        self._agent: Any = create_agent(
             ScriptedModel(script=self._script),
             self.enforcer.visible_tools(self._tools()),
             middleware=guard(self.enforcer),
             checkpointer=InMemorySaver(),
         )
         self._threads = 0
+
+    def close(self) -> None:
+        """Release what the folder of the policy and the log are needed for."""
+        if self.enforcer.ledger is not None:
+            self.enforcer.ledger.close()
+        if isinstance(self.provider, Closes):
+            asyncio.run(self.provider.aclose())
 
     def _tools(self) -> list[BaseTool]:
         """Tools whose bodies note that they ran, and do nothing else."""
@@ -157,13 +166,13 @@ class DemoAgent:
             return AIMessage("" if calls else "done", tool_calls=calls)
 
         self._script.shown.clear()
-        self._script.turns = [lambda t=turn, n=n: speak(t, n) for n, turn in enumerate((*turns, Turn(())))]
+        self._script.turns = [partial(speak, turn, number) for number, turn in enumerate((*turns, Turn(())))]
         already = len(self.ran)
         result = self._agent.invoke({"messages": [("user", "please do")]}, config, context=context)
         asked: set[str] = set()
         while pending := result.get("__interrupt__"):
             asked |= {interrupt.value["tool_call_id"] for interrupt in pending}
-            yes = Command(resume={interrupt.id: {"type": "approve"} for interrupt in pending})
+            yes: Command[Any] = Command(resume={interrupt.id: {"type": "approve"} for interrupt in pending})
             result = self._agent.invoke(yes, config, context=context)
         ran = self.ran[already:]
 

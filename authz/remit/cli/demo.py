@@ -6,11 +6,12 @@ is compared with what the policy says when it is asked directly, and the exit co
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ PEOPLE = (("gwen", "guest"), ("ulli", "user"), ("ada", "admin"))
 REVOCATION = "p, role:admin, tool, bash, call, deny,"
 RELOAD_SECONDS = 5.0
 WIDTH = 100
+SAID = 17
 STYLES = {"allowed": "green", "asked": "yellow", "denied": "red"}
 
 
@@ -46,9 +48,9 @@ def run() -> int:
         ) from exc
     with _own_folder() as folder:
         write_files(folder, starter_files())
-        agent = _demo_agent.DemoAgent(folder)
-        mismatches = _three_people(agent, folder)
-        mismatches += _revocation(agent, folder)
+        with closing(_demo_agent.DemoAgent(folder)) as agent, _quiet():
+            mismatches = _three_people(agent, folder)
+            mismatches += _revocation(agent, folder)
     say("")
     if mismatches:
         for mismatch in mismatches:
@@ -56,7 +58,7 @@ def run() -> int:
         say(("What happened differs from what the policy says.", "bold red"))
         return Exit.FINDINGS
     done = ", ".join(f"{tool} {agent.ran.count(tool)}x" for tool in _demo_agent.ARGUMENTS)
-    say(f"Bodies that ran: {done}. They only take notes: nothing was searched, written, run or sent.")
+    say(f"Tools that ran: {done}. They only take notes.")
     say(("All of it is what the policy says.", "bold green"))
     return Exit.FINE
 
@@ -101,8 +103,8 @@ def _show(call: Call, folder: Path) -> None:
     said = "asked, approved" if answer.verdict == "asked" and answer.runs else answer.verdict
     head = f"  {call.tool:<11} "
     why = "no rule allows it" if answer.rule is None else f"{answer.rule}  {_text_of(answer.rule, folder)}"
-    room = WIDTH - len(head) - 16
-    say(head, (f"{said:<16}", STYLES[answer.verdict]), why if len(why) <= room else f"{why[: room - 1]}…")
+    room = WIDTH - len(head) - SAID
+    say(head, (f"{said:<{SAID}}", STYLES[answer.verdict]), why if len(why) <= room else f"{why[: room - 1]}…")
 
 
 def _text_of(rule: str, folder: Path) -> str:
@@ -145,3 +147,15 @@ def _own_folder() -> Iterator[Path]:
     finally:
         os.environ.pop("REMIT_STATE_DIR", None)
         os.environ.update(theirs)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Denials are what is shown here; a service would see them in its log as well."""
+    log = logging.getLogger("remit")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(level)

@@ -60,5 +60,7 @@ def _say_trace(trace: Explanation) -> None:
         console.say("it would be allowed with")
         for change in trace.changes:
             console.say(f"  {change}")
+    said = {reason.message for reason in trace.decision.reasons}
     for note in trace.notes:
-        console.say(f"note: {note}")
+        if note not in said:
+            console.say(f"note: {note}")

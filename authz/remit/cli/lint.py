@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from remit.authz.errors import Problem
+from remit.authz.errors import ConfigError, Problem
 from remit.cli import console, options
 from remit.cli.exits import Exit
 
@@ -34,6 +34,8 @@ def lint(
     from remit.authz.tooling.location import locate
 
     location = locate(policy)
+    if catalog is not None and not Path(catalog).is_file():
+        raise ConfigError(f"--catalog {catalog!r}: there is no such file; check the path")
     with console.working("checking the policy"):
         problems = find(location, catalog=None if catalog is None else Path(catalog))
     if errors_only:

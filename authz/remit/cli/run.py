@@ -30,7 +30,7 @@ def run(argv: list[str]) -> int:
             command = typer.main.get_command(build_app())
             return int(command.main(argv, prog_name="remit", standalone_mode=False) or Exit.FINE)
         except typer.TyperException as exc:
-            complain(_usage(exc))
+            complain(_usage(exc, argv))
         except ConfigError as exc:
             for line in str(exc).splitlines():
                 complain(line)
@@ -38,14 +38,15 @@ def run(argv: list[str]) -> int:
             complain(f"remit: {exc}")
         except (KeyboardInterrupt, typer.Abort):
             return Exit.INTERRUPTED
-        except SystemExit as exc:  # shell completion ends the process
-            return exc.code if isinstance(exc.code, int) else Exit.FINE
+        except SystemExit as exc:  # after shell completion, or when the reader of stdout has gone
+            return Exit.USAGE if exc.code else Exit.FINE
         except BrokenPipeError:
             raise
         except Exception as exc:
             where = traceback.extract_tb(exc.__traceback__)[-1]
             place = f"{Path(where.filename).name}:{where.lineno}"
-            complain(f"remit: internal error at {place}: {type(exc).__name__}: {exc}; please report it")
+            what = " ".join(str(exc).split())
+            complain(f"remit: internal error at {place}: {type(exc).__name__}: {what}; please report it")
         return Exit.USAGE
 
 
@@ -63,9 +64,12 @@ def run_process(argv: list[str]) -> NoReturn:
     sys.exit(code)
 
 
-def _usage(exc: typer.TyperException) -> str:
+def _usage(exc: typer.TyperException, argv: list[str]) -> str:
     context = getattr(exc, "ctx", None)
-    path = context.command_path if context is not None else "remit"
+    if context is not None:
+        path = context.command_path
+    else:  # the parser of options knows no command
+        path = "remit" if argv[0].startswith("-") else f"remit {argv[0]}"
     message = (
         " ".join(exc.format_message().split()).replace("Value error, ", "").replace(". Did you mean", "; did you mean")
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -41,7 +42,7 @@ def write_files(folder: Path, texts: Mapping[str, str]) -> None:
         ConfigError: A file is there already, or cannot be written.
     """
     try:
-        there = [str(folder / name) for name in texts if (folder / name).exists()]
+        there = [str(folder / name) for name in texts if os.path.lexists(folder / name)]
     except OSError as exc:
         raise ConfigError(f"cannot look into {str(folder)!r}: {_why(exc)}; check the path") from exc
     except ValueError as exc:

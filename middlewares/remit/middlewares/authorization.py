@@ -131,16 +131,13 @@ class AuthorizationMiddleware(GuardrailMiddleware):
         if not same_identity(sealed, principal, resumed=is_resumed(_config())):
             log.warning("%s: the run belongs to another identity, no tool is shown", self.name)
             return nothing()
-        names = [name for tool in request.tools if not shapes_answer(tool) and (name := self._sole_name(tool))]
+        named = [(tool_name(tool), tool) for tool in request.tools if not shapes_answer(tool)]
+        names = [name for name, _ in named if name]
+        never = frozenset(name for name, tool in named if self._brought.get(name, tool) is not tool)
         seen = self._version()
         shown = await settled(port.shown(principal, names))
         ask = None if self.waits else lambda more: self._shown_now(principal, more)
-        return View(names, shown, ask=ask, version=self._version, seen=seen)
-
-    def _sole_name(self, tool: Any) -> str:
-        """The name of `tool`; empty when another tool was registered under it in silence."""
-        name = tool_name(tool)
-        return name if self._brought.get(name, tool) is tool else ""
+        return View(names, shown, ask=ask, version=self._version, seen=seen, never=never)
 
     def _usual_name(self) -> str:
         return AUTHORIZATION_GUARD

@@ -62,7 +62,8 @@ class GuardrailMiddleware(AgentMiddleware[Any, Any, Any]):
 
     With an `enforcer` this is the authorization guard ``guardrail.authz``: it filters what the model sees, decides
     every call, arms tool bodies, and asks people where the policy says so; `remit.middlewares.guard` builds it.
-    Without one it is an explicit guardrail ``guardrail.<provider>``, asked about every call that the authorization let through.
+    Without one it is an explicit guardrail ``guardrail.<provider>``, asked about every call that the authorization let
+    through.
 
     Args:
         provider: Answers for each call. For the authorization guard a `GuardrailAuthorizationAdapter`.

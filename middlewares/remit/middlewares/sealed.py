@@ -70,9 +70,10 @@ class View:
         ask: Tells which of further names are shown; None when that would have to be waited for: they are hidden.
         version: Tells the policy version in force; when it moves, `ask` is asked again.
         seen: The version under which `shown` was decided.
+        never: Names that are hidden whatever the policy says.
     """
 
-    __slots__ = ("_ask", "_known", "_seen", "_version")
+    __slots__ = ("_ask", "_known", "_never", "_seen", "_version")
 
     def __init__(
         self,
@@ -82,10 +83,12 @@ class View:
         ask: Callable[[list[str]], list[str]] | None,
         version: Callable[[], str],
         seen: str,
+        never: frozenset[str] = frozenset(),
     ) -> None:
-        allowed = set(shown)
+        allowed = set(shown) - never
         self._known = {name: name in allowed for name in names}
         self._ask = ask
+        self._never = never
         self._version = version
         self._seen = seen
 
@@ -115,7 +118,7 @@ class View:
             self._known, self._seen = {}, version
         new = [name for name in names if name not in self._known]
         if new:
-            allowed = set(self._ask(new))
+            allowed = set(self._ask(new)) - self._never
             self._known.update((name, name in allowed) for name in new)
 
 

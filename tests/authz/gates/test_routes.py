@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from langgraph.errors import GraphInterrupt
+from tests.support.blocking import no_blocking_calls
 from tests.support.gates import NOT_SURE, OUTCOMES, Scripted, behind, scripted
 from tests.support.ledger import listening, records
 
@@ -323,6 +324,18 @@ class TestRecords:
         }
         assert [record["user_id"] for record in found] == ["alice"] * 6 + [None] * 6
         assert {tuple(record["reasons"]) for record in found[6:]} == {("authz.malformed_identity",)}
+
+    @pytest.mark.parametrize("blocking", [True, False], ids=["blocking", "in place"])
+    async def test_nothing_blocks_the_event_loop(self, tmp_path: Path, blocking: bool) -> None:
+        """Building the provider and opening the log happen in a thread; recording never waits."""
+        config = scripted("allow", blocking=blocking, ledger={"sink": "file"})
+        with no_blocking_calls():
+            for _ in range(3):
+                assert await permissions(ALICE, config) == ALL
+        log = shared_log(config)
+        assert log is not None
+        log.close()
+        assert len(records(tmp_path / "state" / "decisions.jsonl")) == 18
 
     @pytest.mark.parametrize(("required", "expected"), [(True, []), (False, ALL)])
     async def test_a_log_that_cannot_be_opened_later(self, tmp_path: Path, required: bool, expected: list[str]) -> None:

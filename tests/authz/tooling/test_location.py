@@ -68,15 +68,16 @@ def test_problems_are_shown_with_paths_that_can_be_opened_from_here() -> None:
         Problem("policy.csv", 2, "b"),
         Problem("policy.csv", 1, "a"),
         Problem("policy.csv", 1, "a"),
+        Problem("nope.csv", 0, "does not exist"),
         Problem("REMIT_LEDGER__SINK", 0, "no such thing"),
     ]
     shown = PolicyLocation(Path("other/authz.yaml")).shown(problems)
     assert [str(problem) for problem in shown] == [
         "REMIT_LEDGER__SINK: no such thing",
+        "other/nope.csv: does not exist",
         "other/policy.csv:1: a",
         "other/policy.csv:2: b",
     ]
-    assert PolicyLocation(Path("other/authz.yaml")).shown(shown) == shown
 
 
 @pytest.mark.parametrize(
@@ -86,6 +87,8 @@ def test_problems_are_shown_with_paths_that_can_be_opened_from_here() -> None:
         pytest.param("other/policy.csv", "other/policy.csv", id="as-shown"),
         pytest.param("{cwd}/other/policy.csv", "other/policy.csv", id="absolute"),
         pytest.param("../policies/policy.csv", "policies/policy.csv", id="beside-the-folder"),
+        pytest.param("nope.csv", "other/nope.csv", id="not-there"),
+        pytest.param("x" * 5000, "x" * 5000, id="no-possible-name"),
         pytest.param("/etc/remit/policy.csv", "policy.csv", id="outside-of-everything"),
     ],
 )

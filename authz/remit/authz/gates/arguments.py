@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from remit.authz.tickets import Foreseen
+
 _CACHE: Final = "_remit_injection"
 
 
@@ -81,22 +83,25 @@ def _parameters(tool: Any) -> list[str]:
         return []
 
 
-def foresee(tool: Any, coerce: Any, call: Mapping[str, Any], runtime: Any) -> dict[str, Any] | None:
-    """The visible arguments that the body of `tool` will receive for `call`; None when the tool will refuse them.
+def foresee(tool: Any, coerce: Any, sent: dict[str, Any], call_id: str | None, runtime: Any) -> Foreseen | None:
+    """What the body of `tool` will receive for the arguments `sent`; None when the tool will refuse them.
 
     Args:
         tool: The tool object.
         coerce: The tool's own coercion, unarmed: ``(tool, input, call id) -> (args, kwargs)``.
-        call: A tool call with ``args`` and ``id``.
+        sent: The arguments of the call.
+        call_id: Its id.
         runtime: The `ToolRuntime` of the call, for the values that the tool node injects.
     """
     found, hidden = _injection(tool)
-    sent = own(dict(call["args"]))
+    whole = own(sent)
+    if hidden:
+        whole = _with_injected(found, whole, runtime)
+    before = dict(whole)  # coercion may add to its input
     try:
-        args, kwargs = coerce(tool, _with_injected(found, sent, runtime) if hidden else sent, call["id"])
+        return Foreseen(before, coerce(tool, whole, call_id))
     except Exception:  # whatever validation raises: the tool raises it again, for its own error handling
         return None
-    return visible(tool, args, kwargs)
 
 
 def _with_injected(found: Any, sent: dict[str, Any], runtime: Any) -> dict[str, Any]:

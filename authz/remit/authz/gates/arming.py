@@ -24,7 +24,7 @@ from remit.authz.gates.arguments import foresee as _foresee
 from remit.authz.gates.arguments import injected_names, taken, visible
 from remit.authz.gates.sentinel import announced, sentinel
 from remit.authz.gates.tools import tool_name
-from remit.authz.tickets import FRAME, NO_TICKET, TOOL_IDENTITY, Call, Frame, canonical
+from remit.authz.tickets import FRAME, NO_TICKET, TOOL_IDENTITY, Call, Foreseen, Frame, canonical
 from remit.authz.vocabulary import canonical as canonical_name
 from remit.authz.vocabulary import look_alike
 
@@ -32,8 +32,9 @@ __all__ = ["acting_frame", "arm", "disarm", "foresee", "is_armed", "refuse_dupli
 
 _NAME: Final = "_remit_name"
 _DOORS: Final = ("invoke", "ainvoke", "run", "arun")
-_LEVEL: Final = {"invoke": 0, "ainvoke": 0, "run": 1, "arun": 1}
-_BODY: Final = 2
+_LEVEL: Final = {"ainvoke": 0, "invoke": 1, "arun": 2, "run": 3}
+"""From the outermost in: an asynchronous door often is the synchronous one in another thread."""
+_BODY: Final = 4
 
 
 class _Armed:
@@ -48,15 +49,20 @@ class _Armed:
     async def arun(self, tool_input: Any, *args: Any, **kwargs: Any) -> Any:
         frame = FRAME.get()
         if frame is not None and frame.waits and not _inside(self, _LEVEL["arun"]):
-            await _prepare(self, frame, tool_input, kwargs.get("tool_call_id"))
+            call_id = kwargs.get("tool_call_id")
+            if not frame.covers(self, self.name, call_id, tool_input):  # type: ignore[attr-defined]
+                await _prepare(self, frame, tool_input, call_id)
         with announced(self.name):  # type: ignore[attr-defined]
             return await super().arun(tool_input, *args, **kwargs)  # type: ignore[misc]
 
     def _to_args_and_kwargs(self, tool_input: Any, tool_call_id: str | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        args, kwargs = super()._to_args_and_kwargs(tool_input, tool_call_id)  # type: ignore[misc]
         frame = _frame(self)
         if frame is None or _inside(self, _BODY):
-            return args, kwargs
+            return super()._to_args_and_kwargs(tool_input, tool_call_id)  # type: ignore[misc,no-any-return]
+        ready = frame.claim(self, self.name, tool_call_id, tool_input)  # type: ignore[attr-defined]
+        if ready is not None:
+            return ready
+        args, kwargs = super()._to_args_and_kwargs(tool_input, tool_call_id)  # type: ignore[misc]
         args, kwargs = taken(self, args, kwargs)
         frame.admit(_call(self, visible(self, args, kwargs), tool_call_id))
         return args, kwargs
@@ -121,14 +127,18 @@ def _plain(tool: Any) -> Any:
     return type(tool) if held is None else held[0]
 
 
-def foresee(tool: Any, call: Any, runtime: Any) -> dict[str, Any] | None:
-    """The arguments, as conditions see them, that the body of `tool` will receive for the tool call `call`.
+def foresee(tool: Any, sent: dict[str, Any], call_id: str | None, runtime: Any) -> tuple[dict[str, Any], Foreseen | None]:
+    """What to decide on when `tool` is called with the arguments `sent`.
 
-    A class with doors of its own is decided on the arguments as sent. None: the tool will refuse the arguments.
+    Returns:
+        The arguments, as conditions see them, that the body will receive, and how they came about. A class with doors
+        of its own is decided on the arguments as sent, and so is a call whose arguments the tool will refuse.
     """
-    if _own_doors(_plain(tool)):
-        return visible(tool, (), call["args"])
-    return _foresee(tool, _coerce, call, runtime)
+    if not _own_doors(_plain(tool)):
+        foreseen = _foresee(tool, _coerce, sent, call_id, runtime)
+        if foreseen is not None:
+            return visible(tool, *foreseen.ready), foreseen
+    return visible(tool, (), sent), None
 
 
 @cache

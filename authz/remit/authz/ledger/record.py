@@ -25,7 +25,7 @@ from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
 from remit.authz import wire
-from remit.authz.types import EMPTY, AuthzDecision, AuthzRequest, Principal
+from remit.authz.types import AuthzDecision, AuthzRequest, Principal
 
 VERSION: Final = 1
 """Of the record's shape; key ``v``."""
@@ -101,7 +101,7 @@ class Recorder:
         """
         args = request.context.get(wire.CTX_ARGS)
         if args is None:
-            return NO_ARGUMENTS if READS not in facts(decision) else b"null"
+            return NO_ARGUMENTS if READS not in decision.metadata else b"null"
         data = _serialised(args)
         return data if len(data) <= MAX_LAZY_BYTES else self.digest(data, request, decision)
 
@@ -112,7 +112,7 @@ class Recorder:
         except (ValueError, RecursionError):  # a number of thousands of digits, nesting beyond reason
             return Digested(self.hash(data), {})
         found = None if args is None else self.hash(_canonical(args).encode("ascii"))
-        paths = facts(decision).get(READS, ())
+        paths = decision.metadata.get(READS, ())
         values: dict[str, Any] = {}
         masked = []
         for path in map(str, paths if isinstance(paths, tuple) else ()):
@@ -186,14 +186,9 @@ class Recorder:
         return f"{text[:MAX_TEXT_CHARS]}...({len(text)} characters, {whole})"
 
 
-def facts(decision: AuthzDecision) -> Mapping[str, Any]:
-    """The metadata of `decision`; none when a provider put something else there."""
-    return decision.metadata if isinstance(decision.metadata, Mapping) else EMPTY
-
-
 def is_failure(decision: AuthzDecision) -> bool:
     """Whether `decision` stands for a provider that failed."""
-    return facts(decision).get("failure") is True
+    return decision.metadata.get("failure") is True
 
 
 def count_line(kind: str, count: int) -> bytes:

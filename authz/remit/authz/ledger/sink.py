@@ -30,6 +30,9 @@ log = logging.getLogger("remit.authz.ledger")
 
 CAPACITY: Final = 8192
 BATCH: Final = 256
+LINGER_SECONDS: Final = 0.005
+"""Pause of the writer when it has caught up. A thread that sleeps need not be woken: in a busy process that saves every
+caller the switch, and many lines go out at once."""
 RETRY_SECONDS: Final = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 CLOSE_SECONDS: Final = 5.0
 
@@ -164,6 +167,8 @@ class FileSink:
                 self._account()
                 for event in waiting:
                     event.set()
+                if not last and self._queue.empty():
+                    self._wake.wait(LINGER_SECONDS)
             else:
                 self._drop(len(lines))
         if count := self._dropped - self._reported:

@@ -28,9 +28,12 @@ class PolicyLocation:
         return self.file.parent
 
     def path_of(self, name: str) -> Path:
-        """The path of a file as problems name it: relative to the folder when it is there, else to where we are."""
-        beside = self.folder / name
-        return beside if beside.exists() else Path(name)
+        """The path of a file as problems name it: relative to the folder, unless it is a path already, or no file."""
+        path, beside = Path(name), self.folder / name
+        try:
+            return beside if beside.exists() or (path.suffix and not path.exists()) else path
+        except (OSError, ValueError):  # no name that a file could have
+            return path
 
     def shown(self, problems: Iterable[Problem]) -> list[Problem]:
         """`problems` with file names that lead from the working directory to the files; sorted, each one once."""
@@ -67,14 +70,14 @@ def locate(named: str | None) -> PolicyLocation:
 def _locate(named: str, origin: str) -> PolicyLocation:
     path = Path(named)
     try:
-        if path.is_dir():
-            if not (path / CONFIG_FILE).is_file():
-                raise ConfigError(f"{origin}the folder {named!r} has no {CONFIG_FILE}; `remit init` writes one")
-            return PolicyLocation(path / CONFIG_FILE)
-        found = path.is_file()
+        folder, inside, found = path.is_dir(), (path / CONFIG_FILE).is_file(), path.is_file()
     except (OSError, ValueError) as exc:
         why = exc.strerror if isinstance(exc, OSError) else str(exc)
         raise ConfigError(f"{origin}cannot read {named!r}: {str(why).lower()}; check the path") from exc
+    if inside:
+        return PolicyLocation(path / CONFIG_FILE)
+    if folder:
+        raise ConfigError(f"{origin}the folder {named!r} has no {CONFIG_FILE}; `remit init` writes one")
     if not found:
         raise ConfigError(
             f"{origin}there is no policy at {named!r}; name a folder with an {CONFIG_FILE}, or run `remit init`"

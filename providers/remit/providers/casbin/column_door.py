@@ -182,7 +182,7 @@ class SoleTargetDoor(ColumnDoor):
     Args:
         index: Of a model that compares no object.
         template: How a request is put into the model's terms.
-        roles: Values of role columns that are known beside those that the index knows.
+        roles: Known to the policy, beside those that the index knows.
     """
 
     def __init__(self, index: Index, template: Template, roles: frozenset[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 from remit.authz.types import AuthzDecision, Principal
 from remit.authz.vocabulary import unsafe_target
 from remit.providers.casbin.decisions import Cell, Choice, Condition, Decisions
-from remit.providers.casbin.finder import Finder
+from remit.providers.casbin.finder import Bucket, Finder
 from remit.providers.casbin.functions import collapse
 from remit.providers.casbin.rules import Effect
 
@@ -55,7 +55,7 @@ class Scales:
 class Column:
     """The rules for one set of subjects and one combination of compared values, looked up by target."""
 
-    __slots__ = ("_everything", "_exact", "_globs", "_names", "_patterned", "_scales", "memo")
+    __slots__ = ("_everything", "_exact", "_globs", "_heads", "_lengths", "_names", "_patterned", "_scales", "memo")
 
     def __init__(self, finders: Iterable[Finder[int]], scales: Scales) -> None:
         self._scales = scales
@@ -63,6 +63,8 @@ class Column:
         self._patterned: list[Finder[int]] = []
         self._everything: list[int] = []
         self._globs = False
+        self._heads: list[dict[str, Bucket[int]]] | None = None
+        self._lengths: list[int] = []
         for finder in finders:
             self._exact.append(finder.exact)
             if finder.patterned:
@@ -85,11 +87,25 @@ class Column:
                     found.append(held)
                 else:
                     found += held  # type: ignore[arg-type]  # no int, so a list of them
-        for finder in self._patterned:
-            found += finder.patterns(target, key)
+        if self._patterned:
+            self._match_patterns(target, key, found)
         if len(found) > 1:
             found.sort()
         return found
+
+    def _match_patterns(self, target: str, key: str, found: list[int]) -> None:
+        heads = self._heads
+        if heads is None:
+            heads = [finder.heads() for finder in self._patterned]
+            self._lengths = sorted({length for finder in self._patterned for length in finder.lengths})
+            self._heads = heads
+        sure = not self._globs or "/" not in target
+        for length in self._lengths:
+            start = key[:length]
+            for buckets in heads:
+                bucket = buckets.get(start)
+                if bucket is not None:
+                    bucket.collect(target, sure, found)
 
     def cell(self, target: str) -> Cell:
         """The decision for `target`, or the choice that the request's arguments must make."""

@@ -35,8 +35,8 @@ class Sheet:
 
     rules: list[Rule] = field(default_factory=list)
     links: list[Link] = field(default_factory=list)
-    declared: dict[str, int] = field(default_factory=dict)
-    """Roles that are known without any row, and the line that declares them."""
+    declared: set[str] = field(default_factory=set)
+    """Roles that are known without any row."""
     columns: list[Sequence[str]] | None = None
     """The values of `rules`, column by column, where reading left them over."""
     ascii: bool = True
@@ -195,9 +195,8 @@ class _CsvReader:
             message = f"row type {kind!r} belongs to a second set of definitions"
             self.error("extra-set", number, message, "only one set is supported")
         else:
-            whole = len(fields) == len(self.model.policy)
-            guess = f"did you mean {', '.join(['p', *fields])!r}?" if whole else did_you_mean(kind, self.parts)
-            advice = guess or f"a row starts with {one_of(self.parts)}"
+            row = f"did you mean {', '.join(['p', *fields])!r}?" if len(fields) == len(self.model.policy) else ""
+            advice = did_you_mean(kind, self.parts) or row or f"a row starts with {one_of(self.parts)}"
             self.error("unknown-row-type", number, f"unknown row type {kind!r}", advice)
 
     def check_quotes(self, found: Cut, line: int) -> bool:
@@ -214,7 +213,8 @@ class _CsvReader:
                 return False
         for at in found.quoted:
             value = found.fields[at]
-            if value and (reason := flaw(value)) is not None:
+            free = 0 < at <= len(columns) and columns[at - 1] in self.free_text
+            if value and not free and (reason := flaw(value)) is not None:
                 self.error("name", line, f"{value!r} {reason}", "correct the name")
                 return False
         return True

@@ -16,7 +16,7 @@ from typing import Final
 from remit.providers.casbin.findings import did_you_mean
 
 KEY_FUNCTIONS: Final = ("keyMatch", "keyMatch2", "keyMatch3", "keyMatch4", "keyMatch5")
-PATTERN_FUNCTIONS: Final = frozenset({*KEY_FUNCTIONS, "globMatch", "regexMatch", "ipMatch"})
+PATTERN_FUNCTIONS: Final = (*KEY_FUNCTIONS, "globMatch", "regexMatch", "ipMatch")
 FUNCTIONS: Final[Mapping[str, int]] = {**dict.fromkeys(PATTERN_FUNCTIONS, 2), "timeMatch": 2}
 """Functions that Casbin brings along -> number of arguments. ``eval`` is no function but a splice of row text."""
 
@@ -24,7 +24,7 @@ _STRING = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 _KNOWN_ESCAPE = re.compile(r"\\(?:[\\'\"abfnrtv]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4})")
 _GLUED = re.compile(r"\w(?:&&|\|\|)|(?:&&|\|\|)\w|(?<![\w.])\d[\w.]*?(?:and|or|in|is|not|if|else|for)\b")
 _HIDDEN_COLUMN = re.compile(r"\.\s*([pr]\d*)\.")
-_EVAL = re.compile(r"\beval\([^)]*\)")
+_EVAL = re.compile(r"\beval\(p_\w+\)")
 _MAX_DEPTH = 60
 
 
@@ -139,7 +139,7 @@ class Checker:
         spliced: bool = False,
     ) -> None:
         self._columns = {f"r_{name}" for name in request} | {f"p_{name}" for name in policy}
-        self._arity: dict[str, int | None] = {**dict.fromkeys(functions), **FUNCTIONS, **roles}
+        self._arity: dict[str, int | None] = {**roles, **dict.fromkeys(functions), **FUNCTIONS, **roles}
         self._spliced = spliced
         self.flaws: list[Flaw] = []
         self.objects: set[str] = set()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from remit.providers.casbin.functions import BUILTINS, GLOB_MAGIC, Match, collapse, compile_match, literal_head
+from remit.providers.casbin.functions import BUILTINS, GLOB_MAGIC, Glob, Match, collapse, compile_match, literal_head
 
 T = TypeVar("T", int, str)
 
@@ -41,6 +41,10 @@ class Reading:
             found = self.compiled[pattern] = compile_match(self.kind, pattern, strict=self.strict)
         return found
 
+    def sure(self, name: str) -> bool:
+        """Is a pattern of literal text and one star at the end settled by the start of `name`?"""
+        return self.kind != "globMatch" or "/" not in name
+
     def check(self, pattern: str) -> None:
         """Make sure that `pattern` can be read.
 
@@ -59,18 +63,45 @@ class Reading:
         return self.kind == "globMatch" and pattern != "" and "/" not in pattern and GLOB_MAGIC.search(pattern) is None
 
 
+class Bucket(Generic[T]):
+    """The patterns that start with one literal text."""
+
+    __slots__ = ("checked", "sure", "unsure")
+
+    def __init__(self) -> None:
+        self.sure: list[T] = []
+        """Items of patterns that match whatever starts so, if it has no slash."""
+        self.unsure: list[tuple[Match, list[T]]] = []
+        """The same patterns, for names with a slash."""
+        self.checked: list[tuple[Match, list[T]]] = []
+        """All other patterns."""
+
+    def collect(self, name: str, sure: bool, found: list[T]) -> None:
+        """Add to `found` every item whose pattern matches `name`, which starts as all patterns here do."""
+        if sure:
+            found += self.sure
+        else:
+            for match, items in self.unsure:
+                if match(name):
+                    found += items
+        for match, items in self.checked:
+            if match(name):
+                found += items
+
+
 class Finder(Generic[T]):
     """Stored patterns with the items that hang on them: numbers of rules, or the patterns themselves."""
 
-    __slots__ = ("everything", "exact", "heads", "lengths", "patterned", "reading")
+    __slots__ = ("_heads", "everything", "exact", "lengths", "patterned", "reading")
 
     def __init__(self, reading: Reading) -> None:
         self.reading = reading
         self.everything: list[T] = []
         self.exact: dict[str, T | list[T]] = {}
         self.patterned: dict[str, list[T]] = {}
-        self.heads: dict[str, list[tuple[Match | None, list[T]]]] | None = None
+        self._heads: dict[str, Bucket[T]] | None = None
         self.lengths: tuple[int, ...] = ()
+        """Of the literal starts, ascending. Known once `heads` was called."""
 
     def add(self, pattern: str, item: T) -> None:
         """Hang `item` on `pattern`. Only before the first `find`.
@@ -105,33 +136,34 @@ class Finder(Generic[T]):
             else:
                 found.append(held)
         if self.patterned:
-            found += self.patterns(name, key)
+            heads, sure = self.heads(), self.reading.sure(name)
+            for length in self.lengths:
+                bucket = heads.get(key[:length])
+                if bucket is not None:
+                    bucket.collect(name, sure, found)
         return found
 
-    def patterns(self, name: str, key: str) -> list[T]:
-        """Every item whose pattern has wildcards and is matched by `name`.
-
-        Args:
-            key: `name` as its start is looked up: for globs without repeated slashes.
-        """
-        found: list[T] = []
-        heads = self.heads or self._heads()
-        for length in self.lengths:
-            bucket = heads.get(key[:length])
-            if bucket is not None:
-                for match, items in bucket:
-                    if match is None or match(name):
-                        found += items
-        return found
-
-    def _heads(self) -> dict[str, list[tuple[Match | None, list[T]]]]:
-        heads: dict[str, list[tuple[Match | None, list[T]]]] = {}
-        kind = self.reading.kind
+    def heads(self) -> dict[str, Bucket[T]]:
+        """Literal start -> the patterns that begin so."""
+        if self._heads is not None:
+            return self._heads
+        heads: dict[str, Bucket[T]] = {}
+        reading = self.reading
         for pattern, items in self.patterned.items():
-            match = None if kind == "keyMatch" else self.reading.match(pattern)
-            heads.setdefault(literal_head(kind, pattern), []).append((match, items))
+            head = literal_head(reading.kind, pattern)
+            bucket = heads.get(head)
+            if bucket is None:
+                bucket = heads[head] = Bucket()
+            match = reading.match(pattern)
+            if reading.kind == "keyMatch":
+                bucket.sure += items
+            elif isinstance(match, Glob) and match.prefix:
+                bucket.sure += items
+                bucket.unsure.append((match, items))
+            else:
+                bucket.checked.append((match, items))
         self.lengths = tuple(sorted({len(head) for head in heads}))
-        self.heads = heads  # last: a thread that sees it must see the lengths as well
+        self._heads = heads  # last: a thread that sees it must see the lengths as well
         return heads
 
 

@@ -56,7 +56,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     folded = {choice.casefold(): choice for choice in reversed(choices)}
     if (same := folded.get("".join(name.split()).casefold())) is not None:
         return f"did you mean {same!r}?"
-    close = get_close_matches(name.casefold(), list(folded), n=1, cutoff=0.7)
+    close = get_close_matches(name.casefold(), list(folded), n=1, cutoff=0.6)
     return f"did you mean {folded[close[0]]!r}?" if close else ""
 
 

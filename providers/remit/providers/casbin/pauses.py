@@ -1,26 +1,39 @@
-"""Keeping Python's garbage collector from stopping every thread while a policy is built."""
+"""Keeping Python's garbage collector from stopping every thread while a policy is loaded."""
 
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+_lock = threading.Lock()
+_inside = 0
 
 
 @contextmanager
 def collector_at_rest() -> Iterator[None]:
-    """No collection inside; what was made inside is not examined as young garbage afterwards.
+    """No cyclic collection inside, and what was made inside is not walked as young garbage afterwards.
 
-    A policy makes a hundred thousand long-lived objects at once: without this the collector walks them again and
-    again while they are made, with all other threads waiting.
+    A policy makes a hundred thousand long-lived objects at once. The collector would walk them again and again while
+    they are made, with all other threads waiting. Nests, also across threads: the last one out switches it on again.
     """
-    if not gc.isenabled():  # somebody outside is at it already, or wants it so
-        yield
-        return
-    gc.disable()
+    global _inside
+    with _lock:
+        if _inside == 0 and not gc.isenabled():
+            ours = False
+        else:
+            ours = True
+            _inside += 1
+            gc.disable()
     try:
         yield
     finally:
-        gc.freeze()
-        gc.unfreeze()
-        gc.enable()
+        if ours:
+            with _lock:
+                _inside -= 1
+                if _inside == 0:
+                    # Into the oldest generation without a walk; not left frozen, or what dies there would stay.
+                    gc.freeze()
+                    gc.unfreeze()
+                    gc.enable()

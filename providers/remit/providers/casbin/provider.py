@@ -19,6 +19,7 @@ from remit.authz.types import AuthzDecision, AuthzRequest, Explanation, Principa
 from remit.providers.casbin.loader import load_policy_set
 from remit.providers.casbin.native import ROLE
 from remit.providers.casbin.pauses import collector_at_rest
+from remit.providers.casbin.rules import PolicySet
 from remit.providers.casbin.settings import Settings
 from remit.providers.casbin.settling import Settling
 from remit.providers.casbin.snapshot import PolicySnapshot
@@ -180,7 +181,10 @@ class CasbinAuthorizationProvider:
         """
         from remit.providers.casbin.explain import explain
 
-        return explain(self._snapshot, request, self._compiled)
+        settings = self._settings
+        return explain(
+            self._snapshot, request, self._compiled, functions=tuple(settings.functions), resources=settings.resources
+        )
 
     def lint(self) -> list[Problem]:
         """Every problem of the policy in force: warnings only, since a policy with errors never is. Sorted."""
@@ -250,7 +254,7 @@ class CasbinAuthorizationProvider:
                 )
             )
 
-    def _compiled(self, policy_set: Any) -> PolicySnapshot:
+    def _compiled(self, policy_set: PolicySet) -> PolicySnapshot:
         settings = self._settings
         return PolicySnapshot.build(
             policy_set,

@@ -114,7 +114,7 @@ class _RolesReader:
         if role in self.sheet.declared:
             self.error("duplicate-key", entry.line, key, f"the role {name!r} is defined again", "keep one")
             return
-        self.sheet.declared[role] = entry.line
+        self.sheet.declared.add(role)
         self.parents[role], self.mentions[role] = [], set()
         known = dict.fromkeys(("inherits", *SECTIONS))
         for part in entry.value.entries(key, known):

@@ -55,7 +55,7 @@ class TemplateDoor:
     Args:
         engine: What decides.
         template: How a request is put into the model's terms.
-        roles: Values of role columns that are known beside those that the engine knows.
+        roles: Known to the policy, beside those that the engine knows.
         pure: Answers depend on the model's request alone.
         reads_call: The matcher reads a request column that holds an object, so no two requests are alike.
     """

@@ -189,7 +189,7 @@ class Template:
             Refused: It does not.
         """
         for field in self.fields_of.get("role", ()):
-            if values[field] not in known and not knows(field, values[field]):
+            if principal.role not in known and not knows(field, values[field]):
                 raise Refused("authz.unknown_role", f"the policy knows no role {principal.role!r}")
 
 

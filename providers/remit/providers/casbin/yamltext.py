@@ -32,12 +32,12 @@ class Entry(NamedTuple):
 class Node:
     """A YAML node with its place. Every reader method reports what is wrong and returns None or nothing."""
 
-    def __init__(self, raw: Any, file: str, findings: Findings) -> None:
-        self._raw, self._file, self._findings = raw, file, findings
+    def __init__(self, raw: Any, file: str, findings: Findings, line: int | None = None) -> None:
+        self._raw, self._file, self._findings, self._line = raw, file, findings, line
 
     @property
     def line(self) -> int:
-        return int(self._raw.start_mark.line) + 1
+        return int(self._raw.start_mark.line) + 1 if self._line is None else self._line
 
     @property
     def kind(self) -> str:
@@ -87,8 +87,9 @@ class Node:
         seen: dict[str, int] = {}
         for raw_key, raw_value in self._raw.value:
             name = Node(raw_key, self._file, self._findings)
-            value = Node(raw_value, self._file, self._findings)
-            if name.kind == "text" and name.text == "<<":
+            # a value that is not there stands, for the parser, where the next one begins
+            value = Node(raw_value, self._file, self._findings, name.line if raw_value.value == "" else None)
+            if name.kind in ("text", "tagged") and name.text == "<<":
                 name.error(
                     "merge-key", key, "'<<' merges what a reader does not see here", "use 'inherits', or write it out"
                 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from remit.authz.testing.cases import Body, add, case
+from remit.authz.testing.cases import add, case
+from remit.authz.testing.families.decisions import expecting, refusing
 from remit.authz.testing.session import Session
 from remit.authz.testing.world import Answer, Question
 
@@ -53,26 +54,12 @@ _REFUSED: Final[tuple[tuple[str, str, str, dict[str, Any]], ...]] = (
 )
 
 
-def _expecting(question: Question, expected: Answer) -> Body:
-    def body(s: Session) -> Iterator[str]:
-        return s.expect(question, expected)
-
-    return body
-
-
-def _refusing(question: Question) -> Body:
-    def body(s: Session) -> Iterator[str]:
-        return s.expect_refusal(question)
-
-    return body
-
-
 for _id, _role, _tool, _args, _expected in _DECIDED:
     _question = Question(_role, _tool, args=_args)
-    add(f"arguments/{_id}", f"{_question}: {_expected}", _expecting(_question, _expected), needs=["conditions"])
+    add(f"arguments/{_id}", f"{_question}: {_expected}", expecting(_question, _expected), needs=["conditions"])
 for _id, _role, _tool, _args in _REFUSED:
     _question = Question(_role, _tool, args=_args)
-    add(f"arguments/{_id}", f"{_question}: never allowed", _refusing(_question), needs=["conditions"])
+    add(f"arguments/{_id}", f"{_question}: never allowed", refusing(_question), needs=["conditions"])
 
 
 @case("arguments/none-at-all", needs=["conditions"])

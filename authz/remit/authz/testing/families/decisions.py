@@ -102,14 +102,18 @@ REFUSALS: Final[tuple[tuple[str, Question], ...]] = (
 )
 
 
-def _expecting(question: Question, expected: Answer) -> Body:
+def expecting(question: Question, expected: Answer) -> Body:
+    """The case that every door answers `expected`."""
+
     def body(s: Session) -> Iterator[str]:
         return s.expect(question, expected)
 
     return body
 
 
-def _refusing(question: Question) -> Body:
+def refusing(question: Question) -> Body:
+    """The case that no door allows or asks."""
+
     def body(s: Session) -> Iterator[str]:
         return s.expect_refusal(question)
 
@@ -117,10 +121,10 @@ def _refusing(question: Question) -> Body:
 
 
 for _id, _question, _expected in TOOLS:
-    add(f"decisions/{_id}", f"{_question}: {_expected}", _expecting(_question, _expected))
+    add(f"decisions/{_id}", f"{_question}: {_expected}", expecting(_question, _expected))
 for _id, _question, _expected, _resource in OTHER:
-    add(f"decisions/{_id}", f"{_question}: {_expected}", _expecting(_question, _expected), needs=[_resource])
+    add(f"decisions/{_id}", f"{_question}: {_expected}", expecting(_question, _expected), needs=[_resource])
 for _id, _question, _expected in ASKS:
-    add(f"decisions/{_id}", f"{_question}: {_expected}", _expecting(_question, _expected), needs=["asks"])
+    add(f"decisions/{_id}", f"{_question}: {_expected}", expecting(_question, _expected), needs=["asks"])
 for _id, _question in REFUSALS:
-    add(f"decisions/{_id}", f"{_question}: never allowed", _refusing(_question))
+    add(f"decisions/{_id}", f"{_question}: never allowed", refusing(_question))
