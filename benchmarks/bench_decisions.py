@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -14,6 +16,9 @@ from benchmarks.worlds import SIZES, Query, World, as_patterns, world
 from remit.authz.types import AuthzRequest, Principal
 
 GROUP = "decision"
+STRETCH = 32
+"""Batches of decisions that stay within the queue of the log."""
+LOGGED = {"to": "alice", "amount": 80, "currency": "EUR", "note": "x" * 140}
 
 
 def rows(seconds: float) -> Iterator[Row]:
@@ -73,6 +78,46 @@ def _around(seconds: float) -> Iterator[Row]:
     enforcer = Enforcer(subjects.provider(base), default_role="r0")
     subjects.insist(base, enforcer.decide)
     yield _row("Enforcer.decide", _mixed(enforcer.decide, base, seconds), 8.0)
+    yield from _recorded(seconds)
+
+
+def _recorded(seconds: float) -> Iterator[Row]:
+    """Decisions that are also written down. The caller hands a line over; a thread writes it, here between rounds."""
+    from remit.authz.enforcer import Enforcer
+    from remit.authz.ledger import DecisionLog
+    from remit.authz.ledger.sink import FileSink
+
+    base = world("10k")
+    queries = base.requests()
+    asked = subjects.requests(base, queries, LOGGED)
+    with subjects.folder() as place:
+        sink = FileSink(place / "decisions.jsonl")
+        with closing(DecisionLog(sink)) as ledger:
+            enforcer = Enforcer(subjects.provider(base), default_role="r0", ledger=ledger)
+            subjects.insist(base, enforcer.decide, args=LOGGED)
+            decide, by_floor = _batch(enforcer.decide, asked), _floor_batch(base, queries)
+            each = len(queries)
+            handed_over = paired(
+                decide,
+                by_floor,
+                calls=each,
+                base_calls=each,
+                seconds=seconds,
+                warm=False,
+                after=sink.flush,
+                clock=time.perf_counter_ns,
+            )
+            yield _row("Enforcer.decide with a decision log, 200 bytes of arguments", handed_over, 60.0)
+
+            def until_stored() -> None:
+                for _ in range(STRETCH):
+                    decide()
+                sink.flush()
+
+            stored = paired(until_stored, by_floor, calls=STRETCH * each, base_calls=each, seconds=seconds, warm=False)
+            yield _row("the same, until the lines are in the file", stored, None)
+            if sink.dropped:
+                raise AssertionError(f"{sink.dropped} records were dropped")
 
 
 def _first_sight(seconds: float) -> Iterator[Row]:

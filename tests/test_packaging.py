@@ -211,7 +211,7 @@ def test_the_wheel_decides_without_any_framework(core_only: Path, tmp_path: Path
     assert ended.stdout.splitlines() == ["reader False None", "writer True policy.csv:2"], ended.stderr
 
 
-NEEDS_MORE = {"remit.authz.testing.contract": "pytest"}
+NEEDS_MORE = {"remit.authz.testing.contract": "pytest", "remit.authz.testing.fixtures": "pytest"}
 """Modules that exist for one package alone, and are imported by nobody who lacks it."""
 
 

@@ -69,6 +69,7 @@ def both(judge: Judge, provider: Any) -> AuthzDecision:
     [
         pytest.param(throws(KeyError("x")), "authz.evaluator_error", id="raises"),
         pytest.param(throws(RecursionError()), "authz.evaluator_error", id="recursion"),
+        pytest.param(throws(StopIteration()), "authz.evaluator_error", id="stop-iteration"),
         pytest.param(throws(TimeoutError()), "authz.timeout", id="times-out-itself"),
         pytest.param(lambda: None, "authz.malformed_decision", id="none"),
         pytest.param(lambda: True, "authz.malformed_decision", id="bare-true"),

@@ -47,8 +47,9 @@ def test_next_steps_work(cli: Cli, folder: str) -> None:
     ran = cli("init", folder)
     steps = [shlex.split(line, comments=True) for line in ran.out.splitlines() if line.startswith("  remit ")]
     assert [step[1] for step in steps] == ["lint", "test", "check", "explain"]
-    codes = {step[1]: cli(*step[1:]).code for step in steps}
-    assert codes == {"lint": 0, "test": 0, "check": 3, "explain": 3}
+    ran_steps = {step[1]: cli(*step[1:]) for step in steps}
+    codes = {name: step.code for name, step in ran_steps.items()}
+    assert codes == {"lint": 0, "test": 0, "check": 3, "explain": 3}, ran_steps
 
 
 def test_nothing_is_overwritten(cli: Cli) -> None:

@@ -112,7 +112,7 @@ def narrowed(made: Any, values: Sequence[Any], negated: bool = False) -> Answer 
             row_values = dict(zip(tokens, row, strict=True))
             eft = row_values.get("p_eft", "allow")
             functions = dict(strict if eft == "allow" else own)
-            for key, assertion in (model["g"] or {}).items() if "g" in model.keys() else ():
+            for key, assertion in (model["g"] or {}).items():
                 functions[key] = operators.generate_g_function(assertion.rm)
             text = model["m"]["m"].value
             if casbin.util.has_eval(text):

@@ -9,14 +9,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from remit.authz.gates.models import authorize_model_name, resolve_model_authorization
-    from remit.authz.gates.routes import resolve_route_permissions
-    from remit.authz.gates.sandbox import authorize_sandbox_execution
-
     from remit.authz.config import AuthorizationConfig, load_config
     from remit.authz.enforcer import Enforcer
     from remit.authz.errors import AuthzError, ConfigError, PolicyError, ProviderError, SandboxAuthorizationError
     from remit.authz.gates.guardrail import GuardrailAuthorizationAdapter
+    from remit.authz.gates.models import authorize_model_name, resolve_model_authorization
+    from remit.authz.gates.routes import resolve_route_permissions
+    from remit.authz.gates.sandbox import authorize_sandbox_execution
     from remit.authz.gates.tools import ToolAuthorization, apply_tool_authorization, filter_tools_by_authorization
     from remit.authz.outcome import AuthorizationOutcome, pop_outcome, publish_outcome
     from remit.authz.principal import build_principal_from_context, normalize_authz_attributes

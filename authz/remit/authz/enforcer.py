@@ -139,7 +139,6 @@ class Enforcer:
         if self.provider is None:
             return list(tools)
         from remit.authz.gates.arming import arm, refuse_duplicates
-
         from remit.authz.gates.tools import tool_name
 
         refuse_duplicates(tools)
@@ -149,7 +148,7 @@ class Enforcer:
         try:
             principal = self.principal(context)
         except (TypeError, ValueError) as exc:
-            log.warning("authz.invalid_identity: no tool is shown: %s", exc)
+            log.warning("authz.malformed_identity: no tool is shown: %s", exc)
             return []
         names = [tool_name(tool) for tool in tools]
         shown = set(self.filter(principal, "tool", [name for name in names if name]))

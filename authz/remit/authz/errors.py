@@ -5,6 +5,7 @@ AuthzError                     everything in this package
     ConfigError (ValueError)   the operator must change something; start-up refuses
         PolicyError            a policy, model or roles file; a running provider keeps its last good policy
     ProviderError              the policy brain cannot answer now; enforcement points deny
+    ModelAuthorizationError    no model may be used by this principal (ValueError)
     SandboxAuthorizationError  a sandbox may not be used by this principal
     TicketRefused              a tool body was reached without a decision that covers the call
 ```
@@ -75,6 +76,24 @@ class PolicyError(ConfigError):
 
 class ProviderError(AuthzError):
     """The provider cannot answer this request now. Enforcement points treat it as a failure, never as an answer."""
+
+
+class ModelAuthorizationError(AuthzError, ValueError):
+    """No model may be used.
+
+    Args:
+        name: The model that was wanted.
+        role: Role of the caller.
+        tried: Every model that was asked about.
+        code: Reason code of the last answer.
+    """
+
+    def __init__(self, name: str, role: str | None, tried: Iterable[str], code: str) -> None:
+        self.name, self.role, self.tried, self.code = name, role, tuple(tried), code
+        shown = ", ".join(map(repr, self.tried))
+        super().__init__(
+            f"role {role!r} may use no model ({code}); tried {shown}; grant the role one of the configured models"
+        )
 
 
 class SandboxAuthorizationError(AuthzError):

@@ -81,14 +81,19 @@ def canonical(args: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
     Returns:
         Plain JSON values (a copy of our own, all the way down), and 32 bytes that are equal for equal arguments only.
     """
+    if _ATOMS.issuperset(map(type, args.values())) and _TEXT.issuperset(map(type, args)):
+        view = dict(args)  # the usual case, without the encoder
+        return view, _hash(repr(sorted(view.items())))
     try:
-        text = _ENCODER.encode(args)
+        text = _ENCODER.encode(dict(args))
     except (TypeError, ValueError, RecursionError):
         return _partly(args)
     view = json.loads(text)
-    if type(view) is not dict:
-        raise TypeError(f"arguments must be a mapping, got {type(args).__name__}")
     return view, _hash(text)
+
+
+_ATOMS: Final = frozenset({str, int, float, bool, type(None)})
+_TEXT: Final = frozenset({str})
 
 
 def _partly(args: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
@@ -242,13 +247,9 @@ class Frame:
         if all(gate.key is not other.key for other in self.gates):
             self.gates = (*self.gates, gate)
 
-    def issue(
-        self, call: Call, *, version: str, signed: Iterable[object], foreseen: Foreseen | None = None
-    ) -> None:
+    def issue(self, call: Call, *, version: str, signed: Iterable[object], foreseen: Foreseen | None = None) -> None:
         """Leave a ticket for `call`, allowed under policy `version` by the gates whose keys are in `signed`."""
-        ticket = Ticket(
-            call, principal=self.principal, version=version, run_id=self.run_id, foreseen=foreseen
-        )
+        ticket = Ticket(call, principal=self.principal, version=version, run_id=self.run_id, foreseen=foreseen)
         ticket.signed.extend(signed)
         self._tickets.append(ticket)
 
@@ -289,9 +290,7 @@ class Frame:
     def _valid(self, ticket: Ticket) -> bool:
         """Whether the policy is still the one it was issued under, and every gate has signed it."""
         signed = ticket.signed
-        return ticket.version == self.version() and all(
-            any(gate.key is key for key in signed) for gate in self.gates
-        )
+        return ticket.version == self.version() and all(any(gate.key is key for key in signed) for gate in self.gates)
 
     @property
     def waits(self) -> bool:

@@ -66,6 +66,8 @@ class Workers:
             if future.set_running_or_notify_cancel():
                 try:
                     result = context.run(fn, *args)
+                except StopIteration as exc:  # a future of asyncio refuses it and would never be done
+                    future.set_exception(RuntimeError(f"{type(exc).__name__} raised"))
                 except BaseException as exc:
                     future.set_exception(exc)
                 else:

@@ -53,6 +53,13 @@ class Approvals:
     """False: there is nobody to ask, every ask is a denial."""
 
 
+def has_answers(config: Any) -> bool:
+    """Whether the task of `config` goes on with answers to interrupts; a cheap look before anything is read."""
+    configurable = config.get("configurable") if isinstance(config, dict) else None
+    scratchpad = configurable.get(_SCRATCHPAD) if configurable else None
+    return scratchpad is not None and bool(scratchpad.resume or scratchpad.get_null_resume(False) is not None)
+
+
 class Unapproved(Exception):
     """The call may not run. `text` is safe to show to the model."""
 

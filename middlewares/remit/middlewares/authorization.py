@@ -16,15 +16,15 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from remit.authz import wire
 from remit.authz.enforcer import Enforcer
 from remit.authz.errors import ConfigError
-from remit.authz.gates.acting import EnforcedProvider
+from remit.authz.gates.acting import EnforcedProvider, authz_request
 from remit.authz.gates.arming import arm, is_armed, self_check
-from remit.authz.gates.guardrail import GuardrailAuthorizationAdapter
+from remit.authz.gates.guardrail import INFRASTRUCTURE, GuardrailAuthorizationAdapter
 from remit.authz.gates.sentinel import watch
 from remit.authz.gates.tools import tool_name
-from remit.authz.provider import GuardrailDecision, GuardrailProvider, GuardrailReason, GuardrailRequest
+from remit.authz.provider import GuardrailDecision, GuardrailProvider, GuardrailReason
 from remit.authz.tickets import Call
 from remit.authz.types import AuthzDecision, AuthzReason, AuthzRequest, Principal
-from remit.middlewares.approvals import Approvals, Inquiry, Ports, Unapproved
+from remit.middlewares.approvals import Approvals, Inquiry, Ports, Unapproved, has_answers
 from remit.middlewares.calls import (
     Facts,
     Turn,
@@ -34,7 +34,7 @@ from remit.middlewares.calls import (
     same_identity,
     sealed_identity,
 )
-from remit.middlewares.events import log
+from remit.middlewares.events import Decision, log
 from remit.middlewares.guardrail import AUTHORIZATION_GUARD, Cleared, GuardrailMiddleware, Port
 from remit.middlewares.results import denial, map_messages, shown_name
 from remit.middlewares.sealed import SealedToolCallRequest, View, nothing, sealed_model_request, shapes_answer
@@ -92,6 +92,8 @@ class AuthorizationMiddleware(GuardrailMiddleware):
             deadline=enforcer.deadline,
         )
         self.inner = inner
+        # The usual adapter is asked without the detour through its own form; any other provider as it is.
+        self._adapted = type(self.provider) is GuardrailAuthorizationAdapter
         self._brought = {tool.name: tool for tool in brought if hasattr(tool, "name")}
         self._now = Port(self._evaluate_now, self._shown_now, Ports(_read_now, enforcer.decide))
         self._soon = Port(self._evaluate_soon, self._shown_soon, Ports(_read_soon, enforcer.adecide))
@@ -166,26 +168,34 @@ class AuthorizationMiddleware(GuardrailMiddleware):
             return None
         return "authz.identity_changed", "this run belongs to somebody else."
 
-    def _evaluate_now(self, question: GuardrailRequest) -> GuardrailDecision:
-        if not isinstance(self.provider, GuardrailAuthorizationAdapter):
-            return self._judge.evaluate(self.provider, question)
-        try:
-            return self.provider.evaluate(question)  # judged inside, by the enforcer
-        except Exception as exc:
-            return self._failed(exc)
+    def _evaluate_now(self, facts: Facts, principal: Principal, call: Call) -> Decision:
+        if not self._adapted:
+            return super()._evaluate_now(facts, principal, call)
+        request = self._request(facts, principal, call)
+        return request if isinstance(request, GuardrailDecision) else self.enforcer.decide(request)
 
-    async def _evaluate_soon(self, question: GuardrailRequest) -> GuardrailDecision:
-        if not isinstance(self.provider, GuardrailAuthorizationAdapter):
-            return await self._judge.aevaluate(self.provider, question)
-        try:
-            return await self.provider.aevaluate(question)
-        except Exception as exc:
-            return self._failed(exc)
+    async def _evaluate_soon(self, facts: Facts, principal: Principal, call: Call) -> Decision:
+        if not self._adapted:
+            return await super()._evaluate_soon(facts, principal, call)
+        request = self._request(facts, principal, call)
+        return request if isinstance(request, GuardrailDecision) else await self.enforcer.adecide(request)
 
-    def _failed(self, exc: Exception) -> GuardrailDecision:
-        failed = self._judge.failed(exc, provider=self.provider)
-        reasons = tuple(GuardrailReason(reason.code, reason.message) for reason in failed.reasons)
-        return GuardrailDecision(failed.allow, reasons, metadata=failed.metadata)
+    def _request(self, facts: Facts, principal: Principal, call: Call) -> AuthzRequest | GuardrailDecision:
+        """What to ask the enforcer; the answer for a tool that this build made from a filtered catalogue."""
+        adapter = cast("GuardrailAuthorizationAdapter", self.provider)
+        if adapter.infrastructure_tools and any(call.tool is tool for tool in adapter.infrastructure_tools):
+            return INFRASTRUCTURE
+        return authz_request(
+            adapter,
+            principal,
+            facts.context,
+            name=call.name,
+            args=call.args,
+            call_id=call.call_id,
+            thread_id=facts.thread_id,
+            run_id=facts.run_id,
+            passport=self.passport,
+        )
 
     def _shown_now(self, principal: Principal, names: list[str]) -> list[str]:
         return self.enforcer.filter(principal, "tool", names)
@@ -200,7 +210,7 @@ class AuthorizationMiddleware(GuardrailMiddleware):
         request = facts.request
         return SealedToolCallRequest(request.tool_call, request.tool, request.state, request.runtime)
 
-    def _audit(self, facts: Facts, principal: Principal | None, decision: GuardrailDecision) -> None:
+    def _audit(self, facts: Facts, principal: Principal | None, decision: Decision) -> None:
         if self.enforcer.ledger is None:
             return
         reasons = tuple(AuthzReason(reason.code, reason.message) for reason in decision.reasons)
@@ -216,6 +226,9 @@ class AuthorizationMiddleware(GuardrailMiddleware):
             latency_ns=0,
             guard=self.name,
         )
+
+    def _must_settle(self, facts: Facts) -> bool:
+        return has_answers(facts.runtime.config)
 
     async def _settle(self, cleared: Cleared, turn: Turn, port: Port) -> Cleared | ToolMessage:
         """Put the call to a person when the policy asks, and take an answer that was given already."""
@@ -244,14 +257,15 @@ class AuthorizationMiddleware(GuardrailMiddleware):
                 continue
             facts = _edited(facts, answer["edited_action"]["args"])
             before, edited = decision, True
-            call, decision = await self._decided(facts, principal, port)
+            cleared = await self._decided(facts, principal, port)
+            call, decision = cleared.call, cleared.decision
             approved = _same_rule(before, decision)
         else:
             return await self._denied(facts, principal, decision, port)
-        return Cleared(facts, principal, call, decision, _edit_note(call) if edited else "")
+        return replace(cleared, decision=decision, note=_edit_note(call) if edited else "")
 
     def _unapproved(
-        self, facts: Facts, principal: Principal, decision: GuardrailDecision, why: Unapproved, note: str
+        self, facts: Facts, principal: Principal, decision: Decision, why: Unapproved, note: str
     ) -> ToolMessage:
         refused = GuardrailDecision(
             False, (GuardrailReason(why.code, note),), decision.policy_id, decision.policy_version
@@ -261,9 +275,7 @@ class AuthorizationMiddleware(GuardrailMiddleware):
         text = why.text or f"{shown_name(facts.name)} needs the approval of a person, and there is none for this call."
         return denial(facts.name, facts.call_id, why.code, scope="invocation", text=text)
 
-    def _rejected(
-        self, facts: Facts, principal: Principal, decision: GuardrailDecision, reason: str | None
-    ) -> ToolMessage:
+    def _rejected(self, facts: Facts, principal: Principal, decision: Decision, reason: str | None) -> ToolMessage:
         refused = GuardrailDecision(
             False, (GuardrailReason("authz.rejected", reason or ""),), decision.policy_id, decision.policy_version
         )
@@ -318,12 +330,12 @@ def _read_soon(saver: Any, config: Any) -> Any:
     return saver.aget_tuple(config)
 
 
-def _same_rule(before: GuardrailDecision, after: GuardrailDecision) -> bool:
+def _same_rule(before: Decision, after: Decision) -> bool:
     """Whether an edited call is asked about by the very rule whose question the edit answered."""
     return before.asks and after.asks and after.policy_id is not None and after.policy_id == before.policy_id
 
 
-def _approved(decision: GuardrailDecision) -> GuardrailDecision:
+def _approved(decision: Decision) -> GuardrailDecision:
     return GuardrailDecision(True, (GuardrailReason("authz.approved"),), decision.policy_id, decision.policy_version)
 
 

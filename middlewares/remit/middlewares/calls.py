@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
@@ -117,15 +118,18 @@ def identity_digest(principal: Principal, *, with_rights: bool) -> str:
         principal: Whose identity.
         with_rights: Whether role and attributes are part of it. They are for a caller who has no other identity.
     """
-    parts: list[Any] = [
+    identity = _digest(
         principal.user_id,
         principal.oauth_provider,
         principal.oauth_id,
         principal.channel_user_id,
         principal.is_internal,
-    ]
-    if with_rights:
-        parts += [principal.role, canonical(principal.attributes)[1]]
+    )
+    return _digest(identity, principal.role, canonical(principal.attributes)[1]) if with_rights else identity
+
+
+@lru_cache(maxsize=4096)
+def _digest(*parts: str | bytes | bool | None) -> str:
     return blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 

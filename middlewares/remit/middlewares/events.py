@@ -10,8 +10,11 @@ from remit.authz import wire
 from remit.authz.outcome import AuthorizationOutcome, pop_outcome, publish_outcome
 from remit.authz.principal import read
 from remit.authz.provider import GuardrailDecision
-from remit.authz.types import Principal
+from remit.authz.types import AuthzDecision, Principal
 from remit.middlewares.results import escaped, safe_code
+
+Decision = AuthzDecision | GuardrailDecision
+"""The answer of either kind of provider. Both have the same attributes here."""
 
 log = logging.getLogger("remit.middlewares")
 
@@ -27,7 +30,7 @@ class Event:
     call_id: str | None
     context: Any
     principal: Principal | None
-    decision: GuardrailDecision
+    decision: Decision
     agent_id: str | None
     fail_closed: bool
     policy_version: str
@@ -58,6 +61,25 @@ def leave(event: Event, *, allowed: bool, replace: bool = False) -> None:
             _report(event, "deny_tool_call" if not allowed else "allow_tool_call_after_provider_error")
     except Exception:
         log.exception("an authorization event could not be recorded")
+
+
+def publish_allowed(guard: str, decision: Decision, version: str, context: Any, call_id: str | None) -> None:
+    """What `leave` does for a plain allow, which happens at every call."""
+    reasons = decision.reasons
+    try:
+        publish_outcome(
+            context,
+            call_id,
+            AuthorizationOutcome(
+                guard=guard,
+                decision="allowed",
+                policy_id=decision.policy_id,
+                policy_version=decision.policy_version or version,
+                reason_codes=tuple(safe_code(reason.code) for reason in reasons) if reasons else ("authz.allowed",),
+            ),
+        )
+    except Exception:
+        log.exception("an authorization outcome could not be published")
 
 
 def _publish(event: Event, decision: Literal["allowed", "denied"], *, replace: bool) -> None:

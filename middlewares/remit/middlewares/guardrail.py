@@ -20,11 +20,11 @@ from remit.authz.gates.arming import arm, foresee
 from remit.authz.judge import Judge, in_place
 from remit.authz.principal import build_principal_from_context
 from remit.authz.provider import GuardrailDecision, GuardrailProvider, GuardrailReason, GuardrailRequest
-from remit.authz.tickets import FRAME, Call, Frame, Ruling, canonical, opened
+from remit.authz.tickets import FRAME, Call, Foreseen, Frame, Gate, Ruling, canonical, opened
 from remit.authz.types import Principal
 from remit.middlewares.approvals import Approvals
 from remit.middlewares.calls import Facts, Turn, facts_of, irregularity, turn_of
-from remit.middlewares.events import Event, leave, log
+from remit.middlewares.events import Decision, Event, leave, log, publish_allowed
 from remit.middlewares.results import denial, escaped, lists_tools, safe_code, shown_name
 from remit.middlewares.sealed import WatchedToolCallRequest
 from remit.middlewares.shells import run_now, settled
@@ -37,8 +37,8 @@ _REPLAYED: Final[Command[Any]] = Command(update={})
 class Port(NamedTuple):
     """How a core reaches the outside: at once in the synchronous shell, awaitable in the other."""
 
-    evaluate: Callable[[GuardrailRequest], Any]
-    """``question -> GuardrailDecision``"""
+    evaluate: Callable[[Facts, Principal, Call], Any]
+    """``(facts, principal, call) -> Decision``"""
     shown: Callable[[Principal, list[str]], Any]
     """``(principal, tool names) -> those that the principal may ever use``"""
     people: Any = None
@@ -52,7 +52,9 @@ class Cleared:
     facts: Facts
     principal: Principal
     call: Call
-    decision: GuardrailDecision
+    decision: Decision
+    foreseen: Foreseen | None = None
+    """How the arguments came about that were decided about."""
     note: str = ""
     """What the model must be told about it."""
 
@@ -147,11 +149,24 @@ class GuardrailMiddleware(AgentMiddleware[Any, Any, Any]):
         usual = f"guardrail.{self.provider.name}"
         return usual if usual != AUTHORIZATION_GUARD else "guardrail.explicit.authz"
 
-    def _evaluate_now(self, question: GuardrailRequest) -> GuardrailDecision:
-        return self._judge.evaluate(self.provider, question)
+    def _evaluate_now(self, facts: Facts, principal: Principal, call: Call) -> Decision:
+        return self._judge.evaluate(self.provider, self._question(facts, principal, call))
 
-    async def _evaluate_soon(self, question: GuardrailRequest) -> GuardrailDecision:
-        return await self._judge.aevaluate(self.provider, question)
+    async def _evaluate_soon(self, facts: Facts, principal: Principal, call: Call) -> Decision:
+        return await self._judge.aevaluate(self.provider, self._question(facts, principal, call))
+
+    def _question(self, facts: Facts, principal: Principal, call: Call) -> GuardrailRequest:
+        return guardrail_request(
+            principal,
+            facts.context,
+            tool=call.tool,
+            name=call.name,
+            args=call.args,
+            call_id=call.call_id,
+            thread_id=facts.thread_id,
+            run_id=facts.run_id,
+            passport=self.passport,
+        )
 
     def _principal(self, context: Any) -> Principal:
         return build_principal_from_context(context, default_role=None)
@@ -190,15 +205,17 @@ class GuardrailMiddleware(AgentMiddleware[Any, Any, Any]):
         if (found := self._stranger(facts, principal)) is not None:
             return self._refused(facts, principal, *found)
         version = self._version()
-        call, decision = await self._decided(facts, principal, port)
-        cleared = await self._settle(Cleared(facts, principal, call, decision), turn, port)
-        if isinstance(cleared, ToolMessage):
-            return cleared
-        facts, call = cleared.facts, cleared.call
+        cleared = await self._decided(facts, principal, port)
+        if cleared.decision.allow is not True or self._must_settle(facts):
+            settlement = await self._settle(cleared, turn, port)
+            if isinstance(settlement, ToolMessage):
+                return settlement
+            cleared, facts = settlement, settlement.facts
+        call = cleared.call
         self._leave(facts, principal, call.name, cleared.decision, allowed=True)
         frame = self._frame(facts, principal, outer)
         if facts.tool is not None:
-            frame.issue(call, version=version, signed=(self,))
+            frame.issue(call, version=version, signed=(self,), foreseen=cleared.foreseen)
         try:
             with opened(frame):
                 result = await settled(handler(self._sealed(facts)))
@@ -206,50 +223,37 @@ class GuardrailMiddleware(AgentMiddleware[Any, Any, Any]):
             return self._not_run(facts, principal, refused)
         return self._finished(cleared, result)
 
+    def _must_settle(self, facts: Facts) -> bool:
+        """Whether there is more to see to about a call that is allowed."""
+        return False
+
     async def _joined(self, facts: Facts, frame: Frame, handler: Callable[..., Any], port: Port) -> Any:
         """Evaluate a call inside of the frame that an outer guard opened for it."""
         principal = frame.principal
         assert principal is not None  # noqa: S101 - every guard that opens a frame knows for whom
         frame.join(_BodyGate(self, principal, facts))
-        call, decision = await self._decided(facts, principal, port)
-        if decision.allow is not True:
-            return await self._denied(facts, principal, decision, port)
-        self._leave(facts, principal, call.name, decision, allowed=True)
-        frame.countersign(self, call)
+        decided = await self._decided(facts, principal, port)
+        if decided.decision.allow is not True:
+            return await self._denied(facts, principal, decided.decision, port)
+        self._leave(facts, principal, facts.name, decided.decision, allowed=True)
+        frame.countersign(self, decided.call)
         return await settled(handler(facts.request))
 
-    async def _decided(self, facts: Facts, principal: Principal, port: Port) -> tuple[Call, GuardrailDecision]:
+    async def _decided(self, facts: Facts, principal: Principal, port: Port) -> Cleared:
         """Decide on the arguments as the body will receive them; on those sent when the tool will refuse them."""
-        sent = facts.args or {}
-        coming = None
+        coming, foreseen = facts.args or {}, None
         if facts.tool is not None:
-            coming = foresee(facts.tool, {"args": sent, "id": facts.call_id}, facts.runtime)
-        view, digest = canonical(sent if coming is None else coming)
+            coming, foreseen = foresee(facts.tool, coming, facts.call_id, facts.runtime)
+        view, digest = canonical(coming)
         call = Call(facts.tool, facts.name, view, digest, facts.call_id)
-        return call, await self._evaluated(facts, principal, call, port)
-
-    async def _evaluated(self, facts: Facts, principal: Principal, call: Call, port: Port) -> GuardrailDecision:
-        question = guardrail_request(
-            principal,
-            facts.context,
-            tool=call.tool,
-            name=call.name,
-            args=call.args,
-            call_id=call.call_id,
-            thread_id=facts.thread_id,
-            run_id=facts.run_id,
-            passport=self.passport,
-        )
-        decision: GuardrailDecision = await settled(port.evaluate(question))
-        return decision
+        decision: Decision = await settled(port.evaluate(facts, principal, call))
+        return Cleared(facts, principal, call, decision, foreseen)
 
     async def _settle(self, cleared: Cleared, turn: Turn, port: Port) -> Cleared | ToolMessage:
-        """The call as it may run, or the denial."""
-        if cleared.decision.allow is True:
-            return cleared
+        """The call as it may run, or the denial. Reached by calls that are not plainly allowed."""
         return await self._denied(cleared.facts, cleared.principal, cleared.decision, port)
 
-    async def _denied(self, facts: Facts, principal: Principal, decision: GuardrailDecision, port: Port) -> ToolMessage:
+    async def _denied(self, facts: Facts, principal: Principal, decision: Decision, port: Port) -> ToolMessage:
         if decision.asks:  # reached by explicit guardrails only: they cannot tell which answer belongs to whom
             reasons = (GuardrailReason("authz.ask_unanswerable", "an explicit guardrail cannot ask a person"),)
             decision = GuardrailDecision(False, reasons, decision.policy_id, decision.policy_version)
@@ -277,7 +281,7 @@ class GuardrailMiddleware(AgentMiddleware[Any, Any, Any]):
         self._audit(facts, principal, decision)
         return denial(facts.name, facts.call_id, code, scope="invocation", text=text)
 
-    def _audit(self, facts: Facts, principal: Principal | None, decision: GuardrailDecision) -> None:
+    def _audit(self, facts: Facts, principal: Principal | None, decision: Decision) -> None:
         """Record a decision that no provider was asked for."""
 
     def _not_run(self, facts: Facts, principal: Principal, refused: TicketRefused) -> ToolMessage:
@@ -300,12 +304,15 @@ class GuardrailMiddleware(AgentMiddleware[Any, Any, Any]):
         facts: Facts,
         principal: Principal | None,
         name: str,
-        decision: GuardrailDecision,
+        decision: Decision,
         *,
         allowed: bool,
         replace: bool = False,
         call_id: str | None = None,
     ) -> None:
+        if allowed and not replace and "failure" not in decision.metadata:
+            publish_allowed(self.name, decision, self._version(), facts.context, facts.call_id)
+            return
         leave(
             Event(
                 guard=self.name,
@@ -329,7 +336,9 @@ class GuardrailMiddleware(AgentMiddleware[Any, Any, Any]):
             log.error("%s: %s", self.name, exc)
 
     def _frame(self, facts: Facts, principal: Principal, outer: Frame | None) -> Frame:
-        gates = [_BodyGate(guard, principal, facts) for guard in (self, *self.inner)]
+        gates: tuple[Gate, ...] = (_BodyGate(self, principal, facts),)
+        if self.inner:
+            gates += tuple(_BodyGate(guard, principal, facts) for guard in self.inner)
         if outer is None or not outer.open or self._authorizes:
             return Frame(
                 gates,
@@ -395,7 +404,7 @@ class _BodyGate:
         return await self._decide(call, self._guard._soon)
 
     async def _decide(self, call: Call, port: Port) -> Ruling:
-        decision = await self._guard._evaluated(self._facts, self._principal, call, port)
+        decision: Decision = await settled(port.evaluate(self._facts, self._principal, call))
         # A call from inside of a body has no id or its own: it must not speak for the call around it.
         if call.call_id is not None:
             self._guard._leave(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, Final, Literal, TypedDict
 
 from langchain_core.messages import ToolMessage
@@ -114,6 +115,7 @@ def _sentence(shown: str, code: str, scope: Scope) -> str:
 _CODE: Final = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 
 
+@lru_cache(maxsize=1024)
 def safe_code(code: Any) -> str:
     """`code`, unless a provider put something else in its place: then ``authz.denied``."""
     return code if isinstance(code, str) and _CODE.fullmatch(code) else "authz.denied"

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Final
 
 from langchain.agents.middleware.types import ModelRequest
 from langchain_core.language_models.chat_models import BaseChatModel
+from langchain_core.messages import ToolCall
 from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.prebuilt.tool_node import ToolCallRequest
 
@@ -24,14 +25,15 @@ from remit.authz.gates.tools import tool_name
 from remit.middlewares.events import log
 
 
-@dataclass
+@dataclass(init=False)
 class SealedToolCallRequest(ToolCallRequest):
     """A tool call request that arms its tool: one that is swapped in by `override` or assignment as well."""
 
     mandatory: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        arm((self.tool,), mandatory=self.mandatory)
+    def __init__(self, tool_call: ToolCall, tool: BaseTool | None, state: Any, runtime: Any) -> None:
+        arm((tool,), mandatory=self.mandatory)
+        self.__dict__.update(tool_call=tool_call, tool=tool, state=state, runtime=runtime)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "tool":
@@ -39,7 +41,7 @@ class SealedToolCallRequest(ToolCallRequest):
         super().__setattr__(name, value)
 
 
-@dataclass
+@dataclass(init=False)
 class WatchedToolCallRequest(SealedToolCallRequest):
     """The seal of an explicit guardrail: its tools ask inside of the call, and run as ever outside of it."""
 

@@ -15,9 +15,9 @@ T = TypeVar("T")
 
 async def settled(value: T | Awaitable[T]) -> T:
     """The value, awaited only when it has to be."""
-    if isinstance(value, Awaitable):
-        return cast("T", await value)
-    return value
+    if hasattr(type(value), "__await__"):
+        return await cast("Awaitable[T]", value)
+    return cast("T", value)
 
 
 def run_now(core: Coroutine[Any, Any, T]) -> T:

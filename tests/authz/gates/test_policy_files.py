@@ -19,7 +19,8 @@ from remit.authz import (
     resolve_route_permissions,
 )
 from remit.authz.config import AuthorizationConfig
-from remit.authz.gates.models import ModelAuthorizationError, aauthorize_model_name
+from remit.authz.errors import ModelAuthorizationError
+from remit.authz.gates.models import aauthorize_model_name
 from remit.authz.gates.sandbox import aauthorize_sandbox_execution
 from remit.authz.ledger import shared_log
 from remit.authz.registry import shared_provider

@@ -97,6 +97,11 @@ class TestRoles:
             "policy.csv:2: 'admins' is no role that any row knows; did you mean 'user:admins'? Or 'admin'?"
         ]
 
+    def test_a_refused_row_is_not_blamed_twice(self, loading: Loading) -> None:
+        rows = "p, admin, tool, bash, call, Deny\ng, user:alice, admin\ng, ops, admin\n"
+        assert loading.found(rows) == [(1, "error", "unknown-effect")]
+        assert loading.found(rows.replace("Deny", "deny").replace("\n", "\np, ops, tool, x, call, allow\n", 1)) == []
+
     def test_the_circle_is_shown(self, loading: Loading) -> None:
         found = loading.problems(OK + "g, admin, b\ng, b, c\ng, c, admin\n")
         assert [str(problem) for problem in found] == [

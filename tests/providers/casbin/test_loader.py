@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import subprocess
 import sys
 import tempfile
-import threading
-import time
 from pathlib import Path
 
 import casbin
@@ -18,7 +15,7 @@ from hypothesis import strategies as st
 
 from remit.authz.errors import PolicyError
 from remit.providers.casbin.export import export_casbin, export_csv
-from remit.providers.casbin.loader import collector_paused, load_policy_set
+from remit.providers.casbin.loader import load_policy_set
 from remit.providers.casbin.native import SHIPPED_MODEL
 from remit.providers.casbin.rules import PolicySet
 
@@ -294,52 +291,38 @@ def big_policy(rules: int, links: int) -> str:
     return "# a comment\n" + "\n".join(rows) + "\n"
 
 
+MEASURE = """
+import time
+from pathlib import Path
+import casbin
+from remit.providers.casbin.loader import load_policy_set
+
+def ours():
+    loaded = load_policy_set(policies=["p.csv"], model=None, base_dir=Path("."))
+    assert (len(loaded.rules), len(loaded.links), loaded.problems) == (100_000, 5_000, ())
+
+def theirs():
+    casbin.Enforcer("m.conf", "p.csv")
+
+best = {}
+for _ in range(3):
+    for call in (ours, theirs):
+        start = time.process_time()
+        call()
+        best[call] = min(best.get(call, 1e9), time.process_time() - start)
+print(best[ours], best[theirs])
+"""
+
+
 class TestSize:
+    @pytest.mark.slow
     def test_a_hundred_thousand_rules_load_faster_than_casbin_reads_them(self, tmp_path: Path) -> None:
         write(tmp_path, p_csv=big_policy(100_000, 5_000), m_conf=SHIPPED_MODEL)
-
-        def ours() -> None:
-            loaded = load(tmp_path, "p.csv")
-            assert (len(loaded.rules), len(loaded.links), loaded.problems) == (100_000, 5_000, ())
-
-        def theirs() -> None:
-            casbin.Enforcer(str(tmp_path / "m.conf"), str(tmp_path / "p.csv"))
-
-        best: dict[str, float] = {}
-        for _ in range(3):
-            for call in (ours, theirs):
-                start = time.process_time()
-                call()
-                best[call.__name__] = min(best.get(call.__name__, 1e9), time.process_time() - start)
-        assert best["ours"] < 0.8 * best["theirs"], best
-
-    def test_the_collector_is_paused_and_resumed_across_threads(self) -> None:
-        assert gc.isenabled()
-        inside, leave = threading.Event(), threading.Event()
-
-        def other() -> None:
-            with collector_paused():
-                inside.set()
-                leave.wait(5)
-
-        thread = threading.Thread(target=other)
-        thread.start()
-        assert inside.wait(5)
-        with collector_paused():
-            assert not gc.isenabled()
-        assert not gc.isenabled(), "the other thread is still loading"
-        leave.set()
-        thread.join()
-        assert gc.isenabled()
-
-    def test_a_collector_that_was_off_stays_off(self) -> None:
-        gc.disable()
-        try:
-            with collector_paused():
-                assert not gc.isenabled()
-            assert not gc.isenabled()
-        finally:
-            gc.enable()
+        done = subprocess.run(  # a process of its own: casbin formats every rule for the log that pytest captures
+            [sys.executable, "-c", MEASURE], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        ours, theirs = map(float, done.stdout.split())
+        assert ours < 0.8 * theirs, f"{ours:.3f} s against {theirs:.3f} s"
 
 
 PIECES = st.sampled_from(

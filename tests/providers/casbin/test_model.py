@@ -290,7 +290,7 @@ class TestMatcher:
             pytest.param("r.sub == p.sub && true", "unknown name 'true'; write 'True'", id="lower-case-true"),
             pytest.param("r.sub", "'r.sub' is no condition; compare it with something", id="no-condition"),
             pytest.param("r.sub == p.sub && 'yes'", "\"'yes'\" is no condition; compare it with something", id="text-condition"),
-            pytest.param("p.sub > 18", "an order comparison mixes text and numbers; policy columns are text: compare with ==", id="order"),
+            pytest.param("p.sub > 18", "an order comparison mixes text and numbers; columns are text: compare with ==, or read a number from the context, r.COLUMN.args.NAME", id="order"),
             pytest.param("p.sub.age == r.sub", "'p.sub.age' reads an attribute of policy text, which has none; read request columns", id="policy-attribute"),
             pytest.param("r.sub.__class__ == p.sub", "the attribute '__class__' may not be read", id="dunder"),
             pytest.param("r.sub.startswith(p.sub)", "the method 'r.sub.startswith' may not be called; use a function such as regexMatch", id="method"),

@@ -107,11 +107,12 @@ def _scan(policies: PolicySet, request: AuthzRequest) -> tuple[str, str | None]:
     applying: dict[str, list[str]] = {"deny": [], "ask": [], "allow": []}
     for rule in policies.rules:
         sub, res, obj, act, eft, cond = rule.values
-        if sub in subjects and res in ("*", request.resource) and act in ("*", request.action):
-            if obj == "*" or glob_match(request.target, obj):
-                known = CONDITIONS[cond](request) if cond else True
-                if known or (known is None and eft != "allow"):
-                    applying[eft].append(rule.policy_id)
+        if sub not in subjects or res not in ("*", request.resource) or act not in ("*", request.action):
+            continue
+        if obj == "*" or glob_match(request.target, obj):
+            known = CONDITIONS[cond](request) if cond else True
+            if known or (known is None and eft != "allow"):
+                applying[eft].append(rule.policy_id)
     if applying["deny"]:
         return "authz.denied", applying["deny"][0]
     if applying["ask"]:
@@ -170,13 +171,14 @@ def _shown(policies: PolicySet, who: Principal, resource: str, action: str, targ
     granted = False
     subjects = _subjects(policies, who)
     for sub, res, obj, act, eft, cond in (rule.values for rule in policies.rules):
-        if sub in subjects and res in ("*", resource) and act in ("*", action):
-            if obj == "*" or glob_match(target, obj):
-                asked = [AuthzRequest(who, resource, action, target, context) for context in CONTEXTS]
-                answers = {CONDITIONS[cond](request) if cond else True for request in asked}
-                if eft == "deny" and False not in answers:
-                    return False
-                granted |= (eft != "deny" and True in answers) or (eft == "ask" and None in answers)
+        if sub not in subjects or res not in ("*", resource) or act not in ("*", action):
+            continue
+        if obj == "*" or glob_match(target, obj):
+            asked = [AuthzRequest(who, resource, action, target, context) for context in CONTEXTS]
+            answers = {CONDITIONS[cond](request) if cond else True for request in asked}
+            if eft == "deny" and False not in answers:
+                return False
+            granted |= (eft != "deny" and True in answers) or (eft == "ask" and None in answers)
     return granted
 
 

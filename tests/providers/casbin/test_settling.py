@@ -231,7 +231,4 @@ def test_turning_points(tmp_path: Path, links: dict[str, str], path: str, points
         (tmp_path / folder).mkdir(parents=True)
     for name, target in links.items():
         (tmp_path / name).symlink_to(target)
-    found = turning_points(str(tmp_path / path))
-    assert {str(tmp_path / point) for point in points} <= found
-    if "loop" not in links and links != {"a/x": "y", "a/y": "x"}:
-        assert found == {str(tmp_path / point) for point in points}
+    assert turning_points(str(tmp_path / path)) - {str(tmp_path / "a")} == {str(tmp_path / point) for point in points}

@@ -13,7 +13,7 @@ from remit.authz.judge import in_place
 from remit.authz.principal import read
 from remit.authz.provider import GuardrailDecision, GuardrailRequest
 from remit.authz.tickets import Call, Frame, Ruling, opened
-from remit.authz.types import AuthzDecision, AuthzRequest, Principal
+from remit.authz.types import AuthzDecision, AuthzRequest, FrozenDict, Principal
 
 
 class Deciding(Protocol):
@@ -103,7 +103,43 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def ruling(decision: GuardrailDecision) -> Ruling:
+def authz_request(
+    adapter: GuardrailAuthorizationAdapter,
+    principal: Principal,
+    context: Any,
+    *,
+    name: str,
+    args: dict[str, Any],
+    call_id: str | None,
+    thread_id: str | None = None,
+    run_id: str | None = None,
+    passport: str | None = None,
+) -> AuthzRequest:
+    """The question that `adapter` would ask, without the way through the guardrail's form. For every tool call.
+
+    Raises:
+        ValueError: The name is empty.
+    """
+    return AuthzRequest(
+        principal,
+        adapter.resource_type,
+        adapter.action,
+        name,
+        FrozenDict(
+            {
+                wire.CTX_ARGS: args,
+                wire.CTX_TOOL_CALL_ID: call_id,
+                wire.THREAD_ID: _text(read(context, wire.THREAD_ID)) or thread_id,
+                wire.RUN_ID: _text(read(context, wire.RUN_ID)) or run_id,
+                wire.IS_SUBAGENT: read(context, wire.IS_SUBAGENT) is True,
+                wire.CTX_AGENT_ID: passport,
+                wire.CTX_TIMESTAMP: datetime.now(UTC).isoformat(),
+            }
+        ),
+    )
+
+
+def ruling(decision: AuthzDecision | GuardrailDecision) -> Ruling:
     """`decision` for a tool body, where nobody can be asked: only a plain allow lets it run."""
     code = decision.reasons[0].code if decision.reasons else ("authz.allowed" if decision.allow else "authz.denied")
     return Ruling(decision.allow is True, code)
@@ -113,6 +149,7 @@ class _ActingGate:
     """Puts each call in a host's scope to the policy."""
 
     def __init__(self, enforcer: Deciding, principal: Principal, context: Any) -> None:
+        self._enforcer = enforcer
         self._adapter = adapter_for(enforcer)
         self._principal = principal
         self._context = context
@@ -125,16 +162,16 @@ class _ActingGate:
     def waits(self) -> bool:
         return self._adapter.blocking
 
-    def _request(self, call: Call) -> GuardrailRequest:
-        return guardrail_request(
-            self._principal, self._context, tool=call.tool, name=call.name, args=call.args, call_id=call.call_id
+    def _request(self, call: Call) -> AuthzRequest:
+        return authz_request(
+            self._adapter, self._principal, self._context, name=call.name, args=call.args, call_id=call.call_id
         )
 
     def decide(self, call: Call) -> Ruling:
-        return ruling(self._adapter.evaluate(self._request(call)))
+        return ruling(self._enforcer.decide(self._request(call)))
 
     async def adecide(self, call: Call) -> Ruling:
-        return ruling(await self._adapter.aevaluate(self._request(call)))
+        return ruling(await self._enforcer.adecide(self._request(call)))
 
 
 def acting_frame(enforcer: Deciding, context: Any) -> AbstractContextManager[None]:

@@ -63,7 +63,7 @@ def taken(tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tup
 def visible(tool: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """What the caller supplied of a body's arguments, by the names that the model sees."""
     hidden = injected_names(tool)
-    shown = {name: value for name, value in kwargs.items() if name not in hidden}
+    shown = {name: value for name, value in kwargs.items() if name not in hidden} if hidden else dict(kwargs)
     if args:
         names = [name for name in _parameters(tool) if name not in hidden and name not in shown]
         for number, value in enumerate(args):

@@ -111,15 +111,10 @@ async def _prepare(tool: Any, frame: Frame, tool_input: Any, call_id: str | None
     _frame(tool)
     sent = dict(tool_input) if isinstance(tool_input, dict) else tool_input
     try:
-        args, kwargs = _coerce(tool, sent, call_id)
+        args, kwargs = _plain(tool)._to_args_and_kwargs(tool, sent, call_id)
     except Exception:  # the tool raises it again, for its own error handling
         return
     await frame.prepare(_call(tool, visible(tool, args, kwargs), call_id))
-
-
-def _coerce(tool: Any, tool_input: Any, call_id: str | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    coerced: tuple[tuple[Any, ...], dict[str, Any]] = _plain(tool)._to_args_and_kwargs(tool, tool_input, call_id)
-    return coerced
 
 
 def _plain(tool: Any) -> Any:
@@ -127,15 +122,18 @@ def _plain(tool: Any) -> Any:
     return type(tool) if held is None else held[0]
 
 
-def foresee(tool: Any, sent: dict[str, Any], call_id: str | None, runtime: Any) -> tuple[dict[str, Any], Foreseen | None]:
+def foresee(
+    tool: Any, sent: dict[str, Any], call_id: str | None, runtime: Any
+) -> tuple[dict[str, Any], Foreseen | None]:
     """What to decide on when `tool` is called with the arguments `sent`.
 
     Returns:
         The arguments, as conditions see them, that the body will receive, and how they came about. A class with doors
         of its own is decided on the arguments as sent, and so is a call whose arguments the tool will refuse.
     """
-    if not _own_doors(_plain(tool)):
-        foreseen = _foresee(tool, _coerce, sent, call_id, runtime)
+    plain = _plain(tool)
+    if not _own_doors(plain):
+        foreseen = _foresee(tool, plain._to_args_and_kwargs, sent, call_id, runtime)
         if foreseen is not None:
             return visible(tool, *foreseen.ready), foreseen
     return visible(tool, (), sent), None

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Final, TypeVar
 
 from remit.authz.config import AuthorizationConfig
-from remit.authz.errors import AuthzError
+from remit.authz.errors import ModelAuthorizationError
 from remit.authz.gates.access import Gate, Unavailable, agate_of, gate_of, named, principal_of_user, run_ids
 from remit.authz.ledger.record import is_failure
 from remit.authz.principal import build_principal_from_context
@@ -21,24 +21,6 @@ GUARD: Final = "gate.models"
 BINDING: Final = frozenset({"authz.malformed_identity", "authz.unknown_role", "authz.unrecorded"})
 """Denials that are no opinion about a model: the caller is not known, or no record could be made. They hold under
 fail-open too, where a denial by the policy leaves the original model."""
-
-
-class ModelAuthorizationError(AuthzError, ValueError):
-    """No model may be used.
-
-    Args:
-        name: The model that was wanted.
-        role: Role of the caller.
-        tried: Every model that was asked about.
-        code: Reason code of the last answer.
-    """
-
-    def __init__(self, name: str, role: str | None, tried: Iterable[str], code: str) -> None:
-        self.name, self.role, self.tried, self.code = name, role, tuple(tried), code
-        shown = ", ".join(map(repr, self.tried))
-        super().__init__(
-            f"role {role!r} may use no model ({code}); tried {shown}; grant the role one of the configured models"
-        )
 
 
 def resolve_model_authorization(

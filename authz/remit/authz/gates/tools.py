@@ -86,7 +86,7 @@ def apply_tool_authorization(
     try:
         principal = build_principal_from_context(context, default_role=config.default_role)
     except (TypeError, ValueError) as exc:
-        log.warning("authz.invalid_identity: no tool is shown: %s", exc)
+        log.warning("authz.malformed_identity: no tool is shown: %s", exc)
         return ToolAuthorization(tools=[], provider=provider, principal=None, hidden=tuple(map(tool_name, tools)))
     judge = Judge(fail_closed=config.fail_closed, deadline=config.deadline_ms / 1000)
     kept = _kept(tools, judge, provider, principal)

@@ -21,6 +21,7 @@ def check_set(
     declared: Collection[str],
     findings: Findings,
     *,
+    complete: bool = True,
     ascii_only: bool = False,
     functions: Collection[str] = (),
     resources: Collection[str] = (),
@@ -29,6 +30,7 @@ def check_set(
 
     Args:
         declared: Roles that are known without a row.
+        complete: False when rows were refused before: what is missing may have been in one of them.
         ascii_only: True when no name can hold another character.
         functions: Names of the deployment's own matcher functions.
         resources: Its own resource types.
@@ -38,7 +40,7 @@ def check_set(
     """
     shape = shape_of(table.model.tree)
     objects = check_rows(table, shape, functions, findings)
-    check_links(table, shape, links, declared, findings)
+    check_links(table, shape, links, declared, findings, complete=complete)
     if table.model.native:
         check_native(table, resources, findings)
     if not ascii_only:

@@ -8,12 +8,14 @@ from typing import Final
 from remit.authz.types import AuthzDecision, Principal
 from remit.authz.vocabulary import unsafe_target
 from remit.providers.casbin.decisions import Cell, Choice, Condition, Decisions
-from remit.providers.casbin.finder import Bucket, Finder
-from remit.providers.casbin.functions import collapse
+from remit.providers.casbin.finder import Bucket, Finder, merged
+from remit.providers.casbin.globs import collapse
 from remit.providers.casbin.rules import Effect
 
 _SET_UP_TO: Final = 20_000
 """Names that a filter still turns into one set."""
+_MERGE_AFTER: Final = 8
+"""Names that were matched against patterns before those of all subjects are put into one table."""
 _BY_NAME: Final = (Effect.ALLOW_AND_DENY, Effect.ALLOW_OVERRIDE)
 """Effects under which the order of rules does not matter."""
 
@@ -55,7 +57,18 @@ class Scales:
 class Column:
     """The rules for one set of subjects and one combination of compared values, looked up by target."""
 
-    __slots__ = ("_everything", "_exact", "_globs", "_heads", "_lengths", "_names", "_patterned", "_scales", "memo")
+    __slots__ = (
+        "_everything",
+        "_exact",
+        "_globs",
+        "_heads",
+        "_lengths",
+        "_names",
+        "_patterned",
+        "_scales",
+        "_uses",
+        "memo",
+    )
 
     def __init__(self, finders: Iterable[Finder[int]], scales: Scales) -> None:
         self._scales = scales
@@ -63,8 +76,9 @@ class Column:
         self._patterned: list[Finder[int]] = []
         self._everything: list[int] = []
         self._globs = False
-        self._heads: list[dict[str, Bucket[int]]] | None = None
+        self._heads: list[dict[str, Bucket[int]]] = []
         self._lengths: list[int] = []
+        self._uses = 0
         for finder in finders:
             self._exact.append(finder.exact)
             if finder.patterned:
@@ -95,10 +109,14 @@ class Column:
 
     def _match_patterns(self, target: str, key: str, found: list[int]) -> None:
         heads = self._heads
-        if heads is None:
-            heads = [finder.heads() for finder in self._patterned]
-            self._lengths = sorted({length for finder in self._patterned for length in finder.lengths})
-            self._heads = heads
+        if len(heads) != 1:
+            if not heads:
+                heads = [finder.heads() for finder in self._patterned]
+                self._lengths = sorted({length for finder in self._patterned for length in finder.lengths})
+                self._heads = heads
+            self._uses += 1
+            if self._uses == _MERGE_AFTER:
+                self._heads = heads = [merged(heads)]
         sure = not self._globs or "/" not in target
         for length in self._lengths:
             start = key[:length]

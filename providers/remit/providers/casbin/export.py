@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from remit.authz.errors import PolicyError, Problem
 from remit.providers.casbin.effects import ASK, DENY
-from remit.providers.casbin.rules import PolicySet, Rule
+from remit.providers.casbin.rules import Link, PolicySet, Rule
 
 _SAFE = re.compile(r'[^",#()\[\]\s](?:[^",#()\[\]]*[^",#()\[\]\s])?')
 _CASBIN_BREAKS = re.compile(r'["#\n]|^\s|\s$')
@@ -58,7 +58,7 @@ def _without_ask(rule: Rule, policy_set: PolicySet) -> Sequence[str]:
     return (*rule.values[:at], effect, *rule.values[at + 1 :])
 
 
-def _casbin_line(kind: str, values: Iterable[str], row: Rule, problems: list[Problem]) -> str:
+def _casbin_line(kind: str, values: Iterable[str], row: Rule | Link, problems: list[Problem]) -> str:
     for value in values:
         if _CASBIN_BREAKS.search(value) is not None or not _one_field(value):
             problems.append(_problem(row, f"Casbin's reader would break {value!r}", "not-exportable"))
@@ -80,5 +80,5 @@ def _one_field(value: str) -> bool:
     return not depth
 
 
-def _problem(row: Rule, message: str, code: str) -> Problem:
+def _problem(row: Rule | Link, message: str, code: str) -> Problem:
     return Problem(row.file, row.line, message, "change the rule, or keep it for remit alone", code, row.key)

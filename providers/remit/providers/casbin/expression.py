@@ -120,7 +120,8 @@ _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Mod)
 class Checker:
     """Walks one expression and tells what Casbin would stumble over while deciding.
 
-    Every part gets a kind: ``bool``, ``str``, ``num``, ``list`` or ``any`` (unknown before the request is seen).
+    Every part gets a kind: ``bool``, ``str``, ``num``, ``list``, ``none``, or ``any`` where only the request will tell.
+    Columns are text: request templates make them so. Numbers and truth values come from the context, as its attributes.
 
     Args:
         request, policy: Column names.
@@ -181,13 +182,7 @@ class Checker:
             case ast.Compare(left=left, ops=ops, comparators=rest):
                 return self._comparison([left, *rest], ops)
             case ast.BinOp(left=left, op=op, right=right) if isinstance(op, _ARITHMETIC):
-                kinds = {self._kind(left), self._kind(right)} - {"any"}
-                if kinds == {"str"} and isinstance(op, ast.Add):
-                    return "str"
-                if kinds - {"num"}:
-                    shown = shown_as_casbin(node)
-                    return self._flaw(f"{shown!r} does arithmetic on text", "compare text with == or a function", shown)
-                return "num" if kinds else "any"
+                return self._arithmetic(node, left, op, right)
             case ast.List(elts=items) | ast.Tuple(elts=items):
                 for item in items:
                     self._kind(item)
@@ -212,16 +207,26 @@ class Checker:
             self._flaw(f"{shown!r} is no number", token=shown)
         return "num"
 
+    def _arithmetic(self, node: ast.BinOp, left: ast.expr, op: ast.operator, right: ast.expr) -> str:
+        kinds = {self._kind(left), self._kind(right)} - {"any"}
+        if kinds == {"str"} and isinstance(op, ast.Add):
+            return "str"
+        shown = shown_as_casbin(node)
+        if kinds - {"num"}:
+            return self._flaw(f"{shown!r} does arithmetic on text", "compare text with == or a function", shown)
+        if isinstance(op, (ast.Div, ast.Mod)) and not (isinstance(right, ast.Constant) and right.value):
+            return self._flaw(f"{shown!r} may divide by zero", "divide by a fixed number", shown)
+        return "num" if kinds else "any"
+
     def _comparison(self, parts: list[ast.expr], ops: list[ast.cmpop]) -> str:
         kinds = [self._kind(part) for part in parts]
         for (left, right), op in zip(pairwise(kinds), ops, strict=True):
             known = {left, right} - {"any"}
-            if isinstance(op, _ORDER) and (len(known) > 1 or known & {"list", "bool"}):
-                self._flaw(
-                    "an order comparison mixes text and numbers", "policy columns are text: compare with ==", "<"
-                )
+            if isinstance(op, _ORDER) and known not in ({"str"}, {"num"}, set()):
+                advice = "columns are text: compare with ==, or read a number from the context, r.COLUMN.args.NAME"
+                self._flaw("an order comparison mixes text and numbers", advice, "<")
             elif isinstance(op, _MEMBER) and (
-                right in ("num", "bool") or (right == "str" and left not in ("str", "any"))
+                right in ("num", "bool", "none") or (right == "str" and left not in ("str", "any"))
             ):
                 self._flaw("'in' needs a list or a text on its right", "write (…) in ['a', 'b']", "in")
             elif not isinstance(op, (*_ORDER, *_EQUALITY, *_MEMBER)):
@@ -236,12 +241,12 @@ class Checker:
         if isinstance(value, str):
             return "str"
         if value is None:
-            return "any"
+            return "none"
         return self._flaw(f"{value!r} is no text, number or truth value")
 
     def _name(self, name: str) -> str:
         if name in self._columns:
-            return "str" if name.startswith("p_") else "any"  # a request may carry numbers and objects
+            return "str"
         if name.casefold() in ("true", "false"):
             return self._flaw(f"unknown name {name!r}", f"write {name.capitalize()!r}", name, "unknown-name")
         if name in self._arity or name == "eval":
@@ -305,7 +310,14 @@ class Checker:
         if wanted is not None and len(args) != wanted:
             return self._flaw(f"{name}() takes {wanted} arguments, not {len(args)}", token=name)
         for arg in args:
-            self._kind(arg)
+            kind = self._kind(arg)
+            if wanted is not None and kind not in ("str", "any"):
+                shown = shown_as_casbin(arg)
+                return self._flaw(f"{name}() takes text, and {shown!r} is none", "pass columns or quoted text", shown)
+        if name == "timeMatch" and any(column.startswith("r_") for arg in args for column in _names(arg)):
+            return self._flaw(
+                "timeMatch() reads its times from the request", "write timeMatch(p.COLUMN, p.COLUMN)", name
+            )
         if name in PATTERN_FUNCTIONS and any(column.startswith("r_") for column in _names(args[1])):
             return self._flaw(
                 f"{name}() takes its pattern from the request, so a caller could match every rule",

@@ -5,9 +5,11 @@ A pattern is looked up through the literal text that it starts with, a name with
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Generic, TypeVar
 
-from remit.providers.casbin.functions import BUILTINS, GLOB_MAGIC, Glob, Match, collapse, compile_match, literal_head
+from remit.providers.casbin.functions import BUILTINS, Match, compile_match, literal_head
+from remit.providers.casbin.globs import GLOB_MAGIC, Glob, collapse
 
 T = TypeVar("T", int, str)
 
@@ -87,6 +89,24 @@ class Bucket(Generic[T]):
         for match, items in self.checked:
             if match(name):
                 found += items
+
+
+def merged(tables: Iterable[Mapping[str, Bucket[T]]]) -> dict[str, Bucket[T]]:
+    """One table of literal starts from several."""
+    out: dict[str, Bucket[T]] = {}
+    for table in tables:
+        for start, bucket in table.items():
+            held = out.get(start)
+            if held is None:
+                out[start] = bucket
+                continue
+            both: Bucket[T] = Bucket()
+            for part in (held, bucket):
+                both.sure += part.sure
+                both.unsure += part.unsure
+                both.checked += part.checked
+            out[start] = both
+    return out
 
 
 class Finder(Generic[T]):

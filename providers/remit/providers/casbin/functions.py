@@ -13,6 +13,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final, NamedTuple, TypeVar
 
+from remit.providers.casbin.globs import Glob, glob_head
+
 Match = Callable[[Any], bool]
 """Does this value match the pattern that was compiled?"""
 
@@ -176,95 +178,6 @@ def _path_head(pattern: str) -> str:
     return head
 
 
-def collapse(value: str) -> str:
-    """`value` with runs of ``/`` as one and none at the end: equal for all spellings that a glob cannot tell apart."""
-    while "//" in value:
-        value = value.replace("//", "/")
-    return value.removesuffix("/")
-
-
-GLOB_MAGIC: Final = re.compile(r"[*?\[\]{}\\]")
-_STARS = re.compile(r"\*{2,}")
-
-
-def _glob_text(pattern: str) -> str:
-    """The pattern that Casbin hands to its glob engine."""
-    while pattern.startswith("*/"):
-        pattern = pattern[1:]
-    text = "/".join(part if part == "**" else _STARS.sub("*", part) for part in pattern.split("/"))
-    return f"{{{text[:-3]},{text}}}" if text.endswith("/**") else text
-
-
-def _glob_head(pattern: str) -> str:
-    while pattern.startswith("*/"):
-        pattern = pattern[1:]
-    magic = GLOB_MAGIC.search(pattern)
-    return collapse(pattern[: magic.start()] if magic else pattern)
-
-
-def _one_alternative(base: str) -> bool:
-    """Does `base` stay one piece inside braces? Casbin turns ``BASE/**`` into ``{BASE,BASE/**}``."""
-    depth = 0
-    for char in base:
-        depth += (char == "{") - (char == "}")
-        if depth < 0 or (char == "," and depth == 0):
-            return False
-    return depth == 0
-
-
-class Glob:
-    """One glob. Its regular expression is built at the first value that needs it; most names never do."""
-
-    __slots__ = ("_first", "_last", "_least", "_middle", "_regex", "_whole", "pattern", "prefix")
-
-    def __init__(self, pattern: str) -> None:
-        self.pattern = pattern
-        self._regex: re.Pattern[str] | None = None
-        rest = pattern.replace("*", "")
-        self._whole = rest != pattern != "**" and "/" not in rest and GLOB_MAGIC.search(rest) is None
-        """Only literal text and stars: decided without a regular expression where the value has no slash either."""
-        first, *middle, last = pattern.split("*") if self._whole else ("", "")
-        self._first, self._middle, self._last, self._least = first, middle, last, len(rest)
-        self.prefix = bool(self._whole and first and not last and not any(middle))
-        """It matches every value without a slash that begins with its literal head."""
-        if pattern.endswith("/**") and not _one_alternative(pattern[:-3]):
-            raise ValueError(
-                f"Casbin would read the comma in {pattern!r} as an alternative; put the alternatives in braces"
-            )
-        if any(c in pattern for c in "[{\\"):  # nothing else can be malformed
-            self._regex = self._compiled()
-
-    def _compiled(self) -> re.Pattern[str]:
-        from wcmatch import glob
-
-        try:
-            sources, _ = glob.translate(_glob_text(self.pattern), flags=glob.GLOBSTAR | glob.BRACE | glob.FORCEUNIX)
-            return re.compile("|".join(f"(?:{source})" for source in sources))
-        except Exception as error:  # the engine's own error types are not public
-            raise ValueError(f"the pattern {self.pattern!r} is not a valid glob ({error})") from None
-
-    def __call__(self, value: str) -> bool:
-        if self._whole and "/" not in value:
-            return self._by_parts(value)
-        if self._regex is None:
-            self._regex = self._compiled()
-        return self._regex.fullmatch(value) is not None
-
-    def _by_parts(self, value: str) -> bool:
-        first, last = self._first, self._last
-        if len(value) < self._least or not value.startswith(first) or not value.endswith(last):
-            return False
-        if not first and value[:1] in ("", "."):  # a leading star stands for something, and not for a hidden name
-            return False
-        at, end = len(first), len(value) - len(last)
-        for part in self._middle:
-            at = value.find(part, at, end)
-            if at < 0:
-                return False
-            at += len(part)
-        return True
-
-
 def _glob_match(pattern: str, strict: bool) -> Match:
     return Glob(pattern)
 
@@ -296,7 +209,7 @@ BUILTINS: Final[dict[str, Builtin]] = {
     "keyMatch4": Builtin(_key_match4, narrows=True, head=_path_head),
     "keyMatch5": Builtin(_key_match5, narrows=True, head=_path_head),
     "regexMatch": Builtin(_regex_match, narrows=True),
-    "globMatch": Builtin(_glob_match, head=_glob_head),
+    "globMatch": Builtin(_glob_match, head=glob_head),
     "ipMatch": Builtin(_ip_match),
     "timeMatch": Builtin(None, pure=False),
 }

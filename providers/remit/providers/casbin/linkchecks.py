@@ -31,11 +31,14 @@ def place_members(links: Iterable[Link], known: Collection[str], findings: Findi
     return out
 
 
-def check_links(table: Table, shape: Shape, links: list[Link], declared: Collection[str], findings: Findings) -> None:
+def check_links(
+    table: Table, shape: Shape, links: list[Link], declared: Collection[str], findings: Findings, *, complete: bool
+) -> None:
     """Report everything that is wrong with `links`.
 
     Args:
         declared: Roles that are known without a row.
+        complete: False when rows were refused before, so that a name without rules says nothing.
     """
     for gtype in table.model.roles:
         own = [link for link in links if link.gtype == gtype]
@@ -49,7 +52,8 @@ def check_links(table: Table, shape: Shape, links: list[Link], declared: Collect
             by_domain.setdefault(link.values[2] if len(link.values) > 2 else "", []).append(link)
         for group in by_domain.values():
             _check_graph(group, findings)
-        _check_loose_ends(table, shape, gtype, own, declared, findings)
+        if complete:
+            _check_loose_ends(table, shape, gtype, own, declared, findings)
 
 
 def _check_duplicates(links: list[Link], findings: Findings) -> None:

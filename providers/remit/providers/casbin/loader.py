@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import os
-import threading
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from remit.authz.errors import PolicyError
@@ -17,6 +14,7 @@ from remit.providers.casbin.knownroles import foreign_roles, native_roles
 from remit.providers.casbin.linkchecks import place_members
 from remit.providers.casbin.model import parse_model, shipped_model
 from remit.providers.casbin.native import ROLE
+from remit.providers.casbin.pauses import collector_at_rest
 from remit.providers.casbin.requestform import resolve_templates
 from remit.providers.casbin.rules import CasbinModel, PolicySet
 from remit.providers.casbin.shape import shape_of
@@ -47,7 +45,7 @@ def load_policy_set(
     Raises:
         PolicyError: Anything is wrong. It holds all problems, sorted; nothing of the set is in force.
     """
-    with collector_paused():
+    with collector_at_rest():
         return _Loader(base_dir, functions, resources).load(policies, model, request)
 
 
@@ -67,22 +65,24 @@ class _Loader:
         rules = [rule for sheet in sheets for rule in sheet.rules] if len(sheets) != 1 else sheets[0].rules
         links = [link for sheet in sheets for link in sheet.links]
         declared = {name for sheet in sheets for name in sheet.declared}
-        if not rules and not self.findings.failed:
+        complete = not self.findings.failed  # a refused row may have been the one that a later check misses
+        if not rules and complete:
             name = str(policies[0]) if len(policies) == 1 else "policies"
             if declared:
-                self.findings.warning("nothing-allowed", name, 0, "no rule allows anything", "allow something to a role")
+                self.findings.warning("nothing-allowed", name, 0, "no rule allows anything", "allow something")
             else:
                 self.findings.error("empty-policy", name, 0, "holds no rule", "write at least one")
         table = Table(model, rules, sheets[0].columns if len(sheets) == 1 else None)
         roles = native_roles(table, links, declared)
         if model.native:
-            links = place_members(links, roles, self.findings)
+            links = place_members(links, roles, self.findings) if complete else links
             roles |= {link.values[0] for link in links if link.values[0].startswith(ROLE)}
         objects = check_set(
             table,
             links,
             declared,
             self.findings,
+            complete=complete,
             ascii_only=all(sheet.ascii for sheet in sheets),
             functions=self.functions,
             resources=self.resources,
@@ -147,31 +147,3 @@ class _Loader:
         path = self.path(name)
         self.sources.append(str(path))
         return read_text(path, str(name), self.findings)
-
-
-_paused = 0
-_pause_lock = threading.Lock()
-
-
-@contextmanager
-def collector_paused() -> Iterator[None]:
-    """Keep the cyclic garbage collector from running: it would walk over all rows read so far, again and again.
-
-    Nests, also across threads; the last one out switches the collector on again, if it was on.
-    """
-    global _paused
-    with _pause_lock:
-        if _paused == 0 and not gc.isenabled():
-            resume = False
-        else:
-            _paused += 1
-            resume = True
-            gc.disable()
-    try:
-        yield
-    finally:
-        if resume:
-            with _pause_lock:
-                _paused -= 1
-                if _paused == 0:
-                    gc.enable()

@@ -34,7 +34,7 @@ _SET_TO_COME = re.compile(r"\[\^?\[|\[[^\]]*(?:--|&&|~~|\|\|)")
 
 
 def pattern_flaws(function: str, pattern: str) -> Iterator[PatternFlaw]:
-    """Everything to say about `pattern`, which `function` (``keyMatch``, ``globMatch``, …) reads."""
+    """Everything to say about `pattern`, which `function` (``keyMatch``, ``globMatch``, ``timeMatch``, …) reads."""
     return _READERS[function](pattern)
 
 
@@ -81,7 +81,7 @@ def _key_match_n(number: int) -> Callable[[str], Iterator[PatternFlaw]]:
         yield from malformed
         if malformed:
             return
-        if number == 4 and re.compile(source).groups != len(placeholder.findall(pattern)):
+        if number == 4 and re.compile(f"^{source}$").groups != len(placeholder.findall(pattern)):
             yield _both("pattern", "error", f"{pattern!r} has brackets of its own", f"{name} takes {{name}} only")
         literal = placeholder.sub("", pattern)
         if (star := _STAR_BEHIND_TEXT.search(literal)) is not None:
@@ -203,17 +203,15 @@ def _ip_match(pattern: str) -> Iterator[PatternFlaw]:
         yield _both("pattern", "error", f"{pattern!r} is no IP address or network", "write, for example, '10.0.0.0/8'")
 
 
-def time_flaw(value: str) -> PatternFlaw | None:
-    """What `timeMatch` would stumble over."""
+def _time_match(value: str) -> Iterator[PatternFlaw]:
     if value == "_":
-        return None
+        return
     try:
         datetime.strptime(value, "%Y-%m-%d %H:%M:%S")
     except ValueError:
-        return _both(
+        yield _both(
             "pattern", "error", f"{value!r} is no point in time", "write '2026-01-31 00:00:00', or '_' for none"
         )
-    return None
 
 
 _READERS: Final[dict[str, Callable[[str], Iterator[PatternFlaw]]]] = {
@@ -225,6 +223,7 @@ _READERS: Final[dict[str, Callable[[str], Iterator[PatternFlaw]]]] = {
     "regexMatch": _regex_match,
     "globMatch": _glob_match,
     "ipMatch": _ip_match,
+    "timeMatch": _time_match,
 }
 
 SUSPICIOUS: Final[dict[str, str]] = {

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from remit.providers.casbin.effects import ALLOW, ASK, DENY, WORDS
 from remit.providers.casbin.expression import Checker, Flaw, parse
 from remit.providers.casbin.findings import Findings
-from remit.providers.casbin.patterns import SUSPICIOUS, PatternFlaw, pattern_flaws, time_flaw
+from remit.providers.casbin.patterns import SUSPICIOUS, PatternFlaw, pattern_flaws
 from remit.providers.casbin.rules import CasbinModel, Effect, Rule
 from remit.providers.casbin.shape import Shape
 from remit.providers.casbin.table import Table
@@ -132,7 +132,8 @@ def _check_stars(table: Table, shape: Shape, findings: Findings) -> None:
 
 
 def _check_patterns(table: Table, shape: Shape, findings: Findings) -> None:
-    for name, functions in shape.patterns.items():
+    read_by = shape.patterns | {name: {"timeMatch"} for name in shape.times}
+    for name, functions in sorted(read_by.items()):
         for function in sorted(functions):
             flaws: dict[str, list[PatternFlaw]] = {}
             for value in worth_reading(function, table, name):
@@ -140,9 +141,6 @@ def _check_patterns(table: Table, shape: Shape, findings: Findings) -> None:
                 if not whole and (found := list(pattern_flaws(function, value))):
                     flaws[value] = found
             _report_patterns(table, name, flaws, findings)
-    for name in sorted(shape.times):
-        times = {value: [flaw] for value in table.distinct(name) if (flaw := time_flaw(value)) is not None}
-        _report_patterns(table, name, times, findings)
     for function, pattern in shape.constants:
         for flaw in pattern_flaws(function, pattern):
             say = findings.error if flaw.in_allow == "error" else findings.warning

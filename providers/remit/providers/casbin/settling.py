@@ -174,11 +174,15 @@ class Settling:
             self._first, self._changed_at = digests, now
 
 
+_MOST_LINKS = 40
+
+
 def turning_points(path: str) -> set[str]:
     """Every path whose change makes `path` another file: itself, and each symbolic link on the way to it."""
     out: set[str] = set()
     here, todo = "/", [part for part in path.split("/") if part]
-    while todo and len(out) < 40:
+    links = 0
+    while todo and links < _MOST_LINKS:
         part = todo.pop(0)
         if part == "..":
             here = os.path.dirname(here)
@@ -189,6 +193,7 @@ def turning_points(path: str) -> set[str]:
         except OSError:  # no link, or nothing
             here = there
             continue
+        links += 1
         out.add(there)
         here = "/" if target.startswith("/") else here
         todo = [piece for piece in target.split("/") if piece not in ("", ".")] + todo

@@ -77,11 +77,12 @@ def _use(shape: Shape, request_domains: dict[str, set[str]], function: str, args
         shape.rules.update(name[2:] for name in columns)
     elif function == "timeMatch":
         shape.times.update(name[2:] for name in columns if name.startswith("p_"))
+        shape.constants += [(function, text) for arg in args if (text := _text(arg)) is not None]
     elif function in PATTERN_FUNCTIONS:
         if columns[1].startswith("p_"):
             shape.patterns.setdefault(columns[1][2:], set()).add(function)
-        elif isinstance(args[1], ast.Constant) and isinstance(args[1].value, str):
-            shape.constants.append((function, args[1].value))
+        elif (text := _text(args[1])) is not None:
+            shape.constants.append((function, text))
     elif function[:1] == "g" and (function[1:].isdigit() or function == "g"):
         for place, name in enumerate(columns[:2]):
             if name.startswith("p_"):
@@ -93,6 +94,10 @@ def _use(shape: Shape, request_domains: dict[str, set[str]], function: str, args
                 shape.domains.setdefault(function, set()).add(name[2:])
             elif name.startswith("r_"):
                 request_domains.setdefault(function, set()).add(name[2:])
+
+
+def _text(node: ast.expr) -> str | None:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
 def names_in(node: ast.AST) -> Iterator[str]:
