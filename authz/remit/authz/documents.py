@@ -10,7 +10,7 @@ import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from remit.authz.errors import Problem
 
@@ -131,6 +131,11 @@ def parse_document(text: str, *, file: str) -> Document:
     return Document(data, file, builder.lines, frozenset(builder.unquoted))
 
 
+def _kind(node: Node) -> str:
+    """The last part of the node's resolved tag: ``str``, ``int``, ``bool``, …"""
+    return str(node.tag).rpartition(":")[2]
+
+
 class _Builder:
     def __init__(self, file: str) -> None:
         self.file = file
@@ -145,6 +150,8 @@ class _Builder:
         )
 
     def build(self, node: Node, path: Path_) -> Any:
+        from ruamel.yaml import nodes  # loaded by then: the composer made the node
+
         self.lines.setdefault(path, node.start_mark.line + 1)
         if id(node) in self._seen:
             self.refuse(node, path, "an alias (*name) is not accepted", "write the value out")
@@ -155,19 +162,18 @@ class _Builder:
         if len(path) > MAX_DEPTH:
             self.refuse(node, path, f"is nested deeper than {MAX_DEPTH} levels", "flatten it")
             return None
-        kind = str(node.tag).rpartition(":")[2]
-        if node.id == "mapping":
+        if isinstance(node, nodes.MappingNode):
             return self._mapping(node, path)
-        if node.id == "sequence":
+        if isinstance(node, nodes.SequenceNode):
             return [self.build(item, (*path, index)) for index, item in enumerate(node.value)]
-        return self._scalar(node, path, kind)
+        return self._scalar(cast("ScalarNode", node), path, _kind(node))
 
     def _mapping(self, node: MappingNode, path: Path_) -> dict[str, Any]:
         out: dict[str, Any] = {}
         for key_node, value_node in node.value:
             name = key_node.value
-            if key_node.id != "scalar" or str(key_node.tag).rpartition(":")[2] != "str":
-                shown = name if isinstance(name, str) else key_node.id
+            if not isinstance(name, str) or _kind(key_node) != "str":
+                shown = name if isinstance(name, str) else "…"
                 self.refuse(key_node, path, f"the key {shown!r} is not text", f'write it in quotes: "{shown}"')
                 continue
             at = (*path, name)
