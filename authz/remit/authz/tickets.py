@@ -25,16 +25,35 @@ NO_TICKET: Final = "authz.no_ticket"
 TOOL_IDENTITY: Final = "authz.tool_identity"
 
 
-class Call(NamedTuple):
-    """One call as the tool receives it: after coercion, without injected parameters."""
+class Call:
+    """One call as the tool receives it: after coercion, without injected parameters.
 
-    tool: object
-    name: str
-    args: dict[str, Any]
-    """Plain JSON values, a copy of our own."""
-    digest: bytes
-    """What a ticket binds: equal digests mean equal canonical arguments."""
-    call_id: str | None
+    Args:
+        tool: The tool object; None for a name that is not registered.
+        name: Its name.
+        args: The arguments. A copy is kept, as plain JSON values (`canonical`).
+        call_id: Id of the tool call, where there is one.
+    """
+
+    __slots__ = ("_digest", "args", "call_id", "name", "tool")
+
+    def __init__(self, tool: object, name: str, args: Mapping[str, Any], call_id: str | None) -> None:
+        self.tool = tool
+        self.name = name
+        self.call_id = call_id
+        self.args: dict[str, Any]
+        self._digest: bytes | None = None
+        if _is_flat(args):
+            self.args = dict(args)
+        else:
+            self.args, self._digest = canonical(args)
+
+    @property
+    def digest(self) -> bytes:
+        """What a ticket binds: equal digests mean equal canonical arguments."""
+        if self._digest is None:
+            self._digest = _flat_digest(self.args)
+        return self._digest
 
 
 class Foreseen(NamedTuple):
@@ -81,19 +100,26 @@ def canonical(args: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
     Returns:
         Plain JSON values (a copy of our own, all the way down), and 32 bytes that are equal for equal arguments only.
     """
-    if _ATOMS.issuperset(map(type, args.values())) and _TEXT.issuperset(map(type, args)):
-        view = dict(args)  # the usual case, without the encoder
-        return view, _hash(repr(sorted(view.items())))
+    if _is_flat(args):
+        return dict(args), _flat_digest(args)
     try:
         text = _ENCODER.encode(dict(args))
     except (TypeError, ValueError, RecursionError):
         return _partly(args)
-    view = json.loads(text)
-    return view, _hash(text)
+    return json.loads(text), _hash(text)
 
 
 _ATOMS: Final = frozenset({str, int, float, bool, type(None)})
 _TEXT: Final = frozenset({str})
+
+
+def _is_flat(args: Mapping[str, Any]) -> bool:
+    """Whether `args` is what it would be as JSON already: the usual case, which needs no encoder."""
+    return _ATOMS.issuperset(map(type, args.values())) and _TEXT.issuperset(map(type, args))
+
+
+def _flat_digest(args: Mapping[str, Any]) -> bytes:
+    return _hash(repr(sorted(args.items())))
 
 
 def _partly(args: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
@@ -159,8 +185,8 @@ class Ticket:
         return (
             call.tool is mine.tool
             and call.name == mine.name
-            and call.digest == mine.digest
             and call.call_id == mine.call_id
+            and call.digest == mine.digest
         )
 
     def foresaw(self, tool: object, name: str, call_id: str | None, sent: object) -> bool:

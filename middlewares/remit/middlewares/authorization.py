@@ -262,7 +262,7 @@ class AuthorizationMiddleware(GuardrailMiddleware):
             approved = _same_rule(before, decision)
         else:
             return await self._denied(facts, principal, decision, port)
-        return replace(cleared, decision=decision, note=_edit_note(call) if edited else "")
+        return cleared._replace(decision=decision, note=_edit_note(call) if edited else "")
 
     def _unapproved(
         self, facts: Facts, principal: Principal, decision: Decision, why: Unapproved, note: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from langchain.agents.middleware.types import AgentMiddleware, TracePolicy, omit_payload
@@ -20,7 +19,7 @@ from remit.authz.gates.arming import arm, foresee
 from remit.authz.judge import Judge, in_place
 from remit.authz.principal import build_principal_from_context
 from remit.authz.provider import GuardrailDecision, GuardrailProvider, GuardrailReason, GuardrailRequest
-from remit.authz.tickets import FRAME, Call, Foreseen, Frame, Gate, Ruling, canonical, opened
+from remit.authz.tickets import FRAME, Call, Foreseen, Frame, Gate, Ruling, opened
 from remit.authz.types import Principal
 from remit.middlewares.approvals import Approvals
 from remit.middlewares.calls import Facts, Turn, facts_of, irregularity, turn_of
@@ -45,9 +44,8 @@ class Port(NamedTuple):
     """What a conversation with a reviewer needs; None where nobody is ever asked."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cleared:
-    """A call that may run, as it may run."""
+class Cleared(NamedTuple):
+    """A decided call: as it was put to the provider, or as it may run after a reviewer had a say."""
 
     facts: Facts
     principal: Principal
@@ -211,11 +209,10 @@ class GuardrailMiddleware(AgentMiddleware[Any, Any, Any]):
             if isinstance(settlement, ToolMessage):
                 return settlement
             cleared, facts = settlement, settlement.facts
-        call = cleared.call
-        self._leave(facts, principal, call.name, cleared.decision, allowed=True)
+        self._leave(facts, principal, facts.name, cleared.decision, allowed=True)
         frame = self._frame(facts, principal, outer)
         if facts.tool is not None:
-            frame.issue(call, version=version, signed=(self,), foreseen=cleared.foreseen)
+            frame.issue(cleared.call, version=version, signed=(self,), foreseen=cleared.foreseen)
         try:
             with opened(frame):
                 result = await settled(handler(self._sealed(facts)))
@@ -244,8 +241,7 @@ class GuardrailMiddleware(AgentMiddleware[Any, Any, Any]):
         coming, foreseen = facts.args or {}, None
         if facts.tool is not None:
             coming, foreseen = foresee(facts.tool, coming, facts.call_id, facts.runtime)
-        view, digest = canonical(coming)
-        call = Call(facts.tool, facts.name, view, digest, facts.call_id)
+        call = Call(facts.tool, facts.name, coming, facts.call_id)
         decision: Decision = await settled(port.evaluate(facts, principal, call))
         return Cleared(facts, principal, call, decision, foreseen)
 

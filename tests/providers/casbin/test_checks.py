@@ -145,6 +145,14 @@ class TestRoles:
         assert loading.found(rows + circle.replace("t2", "t1"), tenants) == [(4, "error", "role-cycle")]
         assert (3, "warning", "literal-star") in loading.found(rows + "p, admin, *, read\n", tenants)
 
+    def test_patterns_in_role_rows_are_plain_names(self, loading: Loading) -> None:
+        resources = model("g(r.sub, p.sub) && g2(r.obj, p.obj) && r.act == p.act", roles="g = _, _\ng2 = _, _")
+        rows = "p, a, books, read, allow\ng2, /book/:id, books\ng2, /book/1, books\ng2, /pen/*, books\n"
+        assert loading.found(rows, resources) == [
+            (2, "warning", "pattern-in-roles"),
+            (4, "warning", "pattern-in-roles"),
+        ]
+
     def test_a_star_domain_in_a_denial_would_be_lost(self, loading: Loading) -> None:
         tenants = model("g(r.sub, p.sub, r.obj) && r.obj == p.obj && r.act == p.act", roles="g = _, _, _")
         rows = "p, admin, t1, read, allow\np, admin, *, read, deny\ng, ann, admin, t1\n"
@@ -236,7 +244,7 @@ class TestOtherModels:
 
     def test_verdicts_in_another_column(self, loading: Loading) -> None:
         plain = model(columns="sub, obj, act", effect=ALLOW)
-        assert loading.found("p, a, b, read\np, a, c, deny\np, a, b, Block\n", plain) == [
+        assert loading.found("p, a, b, read\np, a, c, deny\np, a, b, Denied\np, a, b, block\n", plain) == [
             (2, "warning", "verdict-elsewhere"),
             (3, "warning", "verdict-elsewhere"),
         ]

@@ -181,7 +181,7 @@ class TestFilter:
             ("role:b", "tool", "..", "call", "allow"),
         ]
         snapshot = PolicySnapshot.build(native(rows, [("role:a", "role:b")]))
-        names = list("uvwxyz") + ["..", "x/", "none"]
+        names = [*"uvwxyz", "..", "x/", "none"]
         assert snapshot.filter(Principal("p", "a"), "tool", names) == ["u", "w", "x", "z", "x/"]
         red = Principal("p", "a", attributes={"team": "red"})
         assert snapshot.filter(red, "tool", names) == ["u", "v", "w", "x", "z", "x/"]
@@ -205,10 +205,18 @@ class TestMemory:
 
     @staticmethod
     def _size(door: Any) -> int:
-        def count(node: Any) -> int:
-            return sum(count(x) if isinstance(x, dict) else 1 for x in node.values()) + len(node)
-
-        return count(door._tables) + count(door._users) + len(door._columns) + len(door.index._columns)
+        seen: dict[int, int] = {}
+        todo = (
+            [door._known]
+            if hasattr(door, "_known")
+            else [door._tables, door._users, door._columns, door.index._columns]
+        )
+        while todo:
+            node = todo.pop()
+            if isinstance(node, dict) and id(node) not in seen:
+                seen[id(node)] = len(node)
+                todo += node.values()
+        return sum(seen.values())
 
     def test_fresh_users_leave_nothing(self) -> None:
         snapshot = PolicySnapshot.build(native(ROWS, LINKS))
@@ -227,7 +235,7 @@ class TestMemory:
         assert self._size(snapshot._door) == before
 
     def test_fresh_names_are_forgotten_in_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(memory.Memory.__init__, "__defaults__", (100,))
+        monkeypatch.setattr(memory, "NAMES", 100)
         for policies, request in (
             (native(ROWS, LINKS), None),
             (
@@ -246,8 +254,7 @@ class TestMemory:
             for n in range(1000):
                 who = Principal("alice", "user", attributes={"sub": "alice"})
                 snapshot.authorize(AuthzRequest(who, f"tool{n % 7}", "call", f"name{n}"))
-            size = self._size(door) if hasattr(door, "_tables") else len(str(door._known).split("AuthzDecision"))
-            assert size < 500
+            assert self._size(door) < 200
             assert ask(snapshot, ALICE, "mcp_x").allow is (request is None)
 
     def test_long_names_are_not_remembered(self) -> None:
@@ -298,19 +305,3 @@ def test_equal_rules_are_equal_whatever_their_number() -> None:
         return statistics.median(rounds)
 
     assert median(30_000) < 4 * median(30)  # the benchmark measures 1.1; this only tells a look-up from a scan
-
-
-@pytest.mark.slow
-def test_a_miss_among_five_thousand_rules(record_property: Any) -> None:
-    """Fifty roles, patterns, two hundred tools: the filter and a hundred names that match nothing."""
-    rows: list[Row] = [(f"role:r{n % 50}", "tool", f"srv{n}_*", "call", "allow") for n in range(5000)]
-    snapshot = PolicySnapshot.build(native(rows))
-    names = [f"srv{n}_get" for n in range(200)]
-    started = time.perf_counter()
-    shown = snapshot.filter(Principal("u", "r7"), "tool", names)
-    assert time.perf_counter() - started < 1.0
-    assert shown == ["srv7_get", "srv57_get", "srv107_get", "srv157_get"]
-    started = time.perf_counter()
-    for n in range(100):
-        assert ask(snapshot, Principal("u", "r7"), f"nothing{n}").code == "authz.no_policy"
-    assert (time.perf_counter() - started) / 100 < 0.004

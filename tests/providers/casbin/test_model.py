@@ -370,6 +370,9 @@ class TestDoubtfulDefinitions:
             "model.conf:5: p: the matcher never reads the column 'obj'",
         ]
 
+    def test_columns_that_rule_texts_may_read_are_not(self) -> None:
+        assert warnings(with_matcher("eval(p.sub) && g(r.obj, p.obj) && p.act != p.eft")) == []
+
     def test_unused_roles_are_reported(self) -> None:
         found = warnings(with_matcher("r.sub == p.sub && r.obj == p.obj && r.act == p.act"))
         assert found == [

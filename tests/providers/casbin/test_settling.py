@@ -72,6 +72,25 @@ def test_a_replaced_file_is_known_without_a_notification(world: World) -> None:
     assert world.after(GATHER_SECONDS)
 
 
+def test_a_late_notification_still_says_that_a_file_was_put_there_whole(world: World) -> None:
+    event = world.replace(world.policy, "two")  # written and renamed within one tick of the clock
+    assert not world.after(0.01)
+    assert not world.after(GATHER_SECONDS * 2)
+    assert not world.after(0.01, event)
+    assert world.after(GATHER_SECONDS)
+
+
+def test_a_late_notification_of_a_write_does_not(world: World) -> None:
+    world.policy.rename(world.folder / "old")
+    world.policy.write_text("tw")
+    assert not world.after(0.01)
+    assert not world.after(0.01, ("added", str(world.policy)), ("modified", str(world.policy)))
+    assert not world.after(GATHER_SECONDS)
+    assert not world.after(0.01, ("added", str(world.policy)))
+    assert not world.after(GATHER_SECONDS)
+    assert world.after(QUIET_SECONDS)
+
+
 def test_files_replaced_together_are_taken_together(world: World) -> None:
     world.after(0.01, world.replace(world.policy, "two"))
     assert not world.after(GATHER_SECONDS * 0.9, world.replace(world.roles, "two"))

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from remit.authz.gates.coercion import Coerced, short_cut
 from remit.authz.tickets import Foreseen
 
-_CACHE: Final = "_remit_injection"
+_CACHE: Final = "_remit_arguments"
 
 
 def own(value: Any) -> Any:
@@ -24,45 +25,51 @@ def own(value: Any) -> Any:
     return value
 
 
-def _injection(tool: Any) -> tuple[Any, frozenset[str]]:
-    """How the tool node injects into `tool`, and the names of all its injected parameters. Remembered on the tool.
+class _Reckoning:
+    """What was found out about one tool."""
 
-    The key is what the answer depends on: a copy of the tool with another schema or body is looked at anew.
+    __slots__ = ("body", "coroutine", "injected", "names", "schema", "short_cut")
+
+    def __init__(self, tool: Any, kind: type, schema: Any, body: Any, coroutine: Any) -> None:
+        from langgraph.prebuilt.tool_node import _get_all_injected_args
+
+        self.schema, self.body, self.coroutine = schema, body, coroutine
+        found = self.injected = _get_all_injected_args(tool)
+        self.names = frozenset(
+            name
+            for name in (*found.all_injected_keys, *found.state, found.store, found.runtime, *tool._injected_args_keys)
+            if name
+        )
+        self.short_cut = short_cut(tool, kind, self.names)
+
+
+def reckon(tool: Any, kind: type) -> _Reckoning:
+    """How the tool node injects into `tool` and how its arguments are coerced. Remembered on the tool.
+
+    A copy of the tool with another schema or body is looked at anew.
+
+    Args:
+        tool: The tool object.
+        kind: Its class before it was armed.
     """
     fields = tool.__dict__
-    key = (fields.get("args_schema"), fields.get("func"), fields.get("coroutine"))
-    held = fields.get(_CACHE)
-    if held is not None and all(a is b for a, b in zip(held[0], key, strict=True)):
-        return held[1], held[2]
-    from langgraph.prebuilt.tool_node import _get_all_injected_args
-
-    found = _get_all_injected_args(tool)
-    names = frozenset(
-        name
-        for name in (*found.all_injected_keys, *found.state, found.store, found.runtime, *tool._injected_args_keys)
-        if name
-    )
-    fields[_CACHE] = (key, found, names)
-    return found, names
+    schema, body, coroutine = fields.get("args_schema"), fields.get("func"), fields.get("coroutine")
+    held: _Reckoning | None = fields.get(_CACHE)
+    if held is None or held.schema is not schema or held.body is not body or held.coroutine is not coroutine:
+        held = fields[_CACHE] = _Reckoning(tool, kind, schema, body, coroutine)
+    return held
 
 
-def injected_names(tool: Any) -> frozenset[str]:
-    """Parameters of `tool` that the runtime fills; what a model sends for them is dropped by the tool node."""
-    return _injection(tool)[1]
-
-
-def taken(tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """`args` and `kwargs` for the body of `tool`, with containers copied; injected values are passed as they are."""
-    hidden = injected_names(tool)
+def taken(hidden: frozenset[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Coerced:
+    """`args` and `kwargs` for a body, with containers copied; values of the names in `hidden` are passed as they are."""
     return (
         tuple(map(own, args)),
         {name: value if name in hidden else own(value) for name, value in kwargs.items()},
     )
 
 
-def visible(tool: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """What the caller supplied of a body's arguments, by the names that the model sees."""
-    hidden = injected_names(tool)
+def visible(tool: Any, hidden: frozenset[str], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """What the caller supplied of a body's arguments, by the names that the model sees: everything not in `hidden`."""
     shown = {name: value for name, value in kwargs.items() if name not in hidden} if hidden else dict(kwargs)
     if args:
         names = [name for name in _parameters(tool) if name not in hidden and name not in shown]
@@ -83,25 +90,33 @@ def _parameters(tool: Any) -> list[str]:
         return []
 
 
-def foresee(tool: Any, coerce: Any, sent: dict[str, Any], call_id: str | None, runtime: Any) -> Foreseen | None:
+def foresee(tool: Any, kind: Any, sent: dict[str, Any], call_id: str | None, runtime: Any) -> Foreseen | None:
     """What the body of `tool` will receive for the arguments `sent`; None when the tool will refuse them.
 
     Args:
         tool: The tool object.
-        coerce: The tool's own coercion, unarmed: ``(tool, input, call id) -> (args, kwargs)``.
+        kind: Its class before it was armed, whose coercion is used.
         sent: The arguments of the call.
         call_id: Its id.
         runtime: The `ToolRuntime` of the call, for the values that the tool node injects.
     """
-    found, hidden = _injection(tool)
+    reckoning = reckon(tool, kind)
     whole = own(sent)
-    if hidden:
-        whole = _with_injected(found, whole, runtime)
+    if reckoning.names:
+        whole = _with_injected(reckoning.injected, whole, runtime)
     before = dict(whole)  # coercion may add to its input
+    quick = reckoning.short_cut
     try:
-        return Foreseen(before, coerce(tool, whole, call_id))
+        if quick is not None and quick.proved:
+            return Foreseen(before, quick.coerce(whole))
+        coerced = kind._to_args_and_kwargs(tool, whole, call_id)
     except Exception:  # whatever validation raises: the tool raises it again, for its own error handling
         return None
+    if quick is not None:
+        quick.proved = quick.agrees(own(sent), coerced)
+        if not quick.proved:
+            reckoning.short_cut = None
+    return Foreseen(before, coerced)
 
 
 def _with_injected(found: Any, sent: dict[str, Any], runtime: Any) -> dict[str, Any]:

@@ -21,10 +21,10 @@ from typing import Any, Final
 from remit.authz.errors import ConfigError, TicketRefused
 from remit.authz.gates.acting import acting_frame
 from remit.authz.gates.arguments import foresee as _foresee
-from remit.authz.gates.arguments import injected_names, taken, visible
+from remit.authz.gates.arguments import reckon, taken, visible
 from remit.authz.gates.sentinel import announced, sentinel
 from remit.authz.gates.tools import tool_name
-from remit.authz.tickets import FRAME, NO_TICKET, TOOL_IDENTITY, Call, Foreseen, Frame, canonical
+from remit.authz.tickets import FRAME, NO_TICKET, TOOL_IDENTITY, Call, Foreseen, Frame
 from remit.authz.vocabulary import canonical as canonical_name
 from remit.authz.vocabulary import look_alike
 
@@ -63,8 +63,9 @@ class _Armed:
         if ready is not None:
             return ready
         args, kwargs = super()._to_args_and_kwargs(tool_input, tool_call_id)  # type: ignore[misc]
-        args, kwargs = taken(self, args, kwargs)
-        frame.admit(_call(self, visible(self, args, kwargs), tool_call_id))
+        hidden = _hidden(self)
+        args, kwargs = taken(hidden, args, kwargs)
+        frame.admit(Call(self, self.name, visible(self, hidden, args, kwargs), tool_call_id))  # type: ignore[attr-defined]
         return args, kwargs
 
 
@@ -101,11 +102,6 @@ def _frame(tool: Any) -> Frame | None:
     return frame
 
 
-def _call(tool: Any, args: dict[str, Any], call_id: str | None) -> Call:
-    view, digest = canonical(args)
-    return Call(tool, tool.name, view, digest, call_id)
-
-
 async def _prepare(tool: Any, frame: Frame, tool_input: Any, call_id: str | None) -> None:
     """Ask what may be slow to answer before the body is reached, where waiting is possible."""
     _frame(tool)
@@ -114,7 +110,12 @@ async def _prepare(tool: Any, frame: Frame, tool_input: Any, call_id: str | None
         args, kwargs = _plain(tool)._to_args_and_kwargs(tool, sent, call_id)
     except Exception:  # the tool raises it again, for its own error handling
         return
-    await frame.prepare(_call(tool, visible(tool, args, kwargs), call_id))
+    await frame.prepare(Call(tool, tool.name, visible(tool, _hidden(tool), args, kwargs), call_id))
+
+
+def _hidden(tool: Any) -> frozenset[str]:
+    """Parameters of `tool` that the runtime fills; what a model sends for them is dropped by the tool node."""
+    return reckon(tool, _plain(tool)).names
 
 
 def _plain(tool: Any) -> Any:
@@ -133,10 +134,10 @@ def foresee(
     """
     plain = _plain(tool)
     if not _own_doors(plain):
-        foreseen = _foresee(tool, plain._to_args_and_kwargs, sent, call_id, runtime)
+        foreseen = _foresee(tool, plain, sent, call_id, runtime)
         if foreseen is not None:
-            return visible(tool, *foreseen.ready), foreseen
-    return visible(tool, (), sent), None
+            return visible(tool, _hidden(tool), *foreseen.ready), foreseen
+    return visible(tool, _hidden(tool), (), sent), None
 
 
 @cache
@@ -181,7 +182,7 @@ def _sent(tool: Any, value: Any, kwargs: dict[str, Any]) -> Call:
     if isinstance(value, dict) and value.get("type") == "tool_call":
         value, call_id = value.get("args"), value.get("id")
     args = value if isinstance(value, dict) else {"__arg1": value}
-    return _call(tool, visible(tool, (), args), call_id)
+    return Call(tool, tool.name, visible(tool, _hidden(tool), (), args), call_id)
 
 
 def _door(kind: type, name: str) -> Callable[..., Any]:
@@ -255,7 +256,7 @@ def arm(tools: Iterable[Any], *, mandatory: bool = True) -> None:
                 plain = type(tool) if held is None else held[0]
                 object.__setattr__(tool, "__class__", _armed_class(plain, mandatory=mandatory))
             tool.__dict__[_NAME] = (weakref.ref(tool), tool.name)
-            injected_names(tool)
+            _hidden(tool)
         except Exception as exc:  # a class may refuse to be subclassed in any way it likes
             problems.append(
                 f"tool {getattr(tool, 'name', '?')!r} of class {type(tool).__qualname__} cannot be armed "

@@ -36,7 +36,7 @@ class ColumnDoor:
         self._every_user = users is None
         self._users: dict[str | None, dict[str, Table]] = dict.fromkeys(users or (), _NOBODY)
         self._columns: dict[tuple[str | None, str | None, str, str], Column] = {}
-        self._memory = Memory(self._forget)
+        self._memory = Memory()
 
     def opened(self) -> Callable[[AuthzRequest], AuthzDecision]:
         """The decision function. Its usual path is nothing but look-ups."""
@@ -85,7 +85,8 @@ class ColumnDoor:
                 if tables is _NOBODY:
                     tables = self._users[user] = {}
             tables.setdefault(principal.role or "", {}).setdefault(resource, {})[action] = column.memo
-            self._memory.spend()
+            if self._memory.full():
+                self._forget()
         return column
 
     def _find(self, principal: Principal, resource: str, action: str) -> Column:
@@ -102,7 +103,8 @@ class ColumnDoor:
         cell = column.cell(target)
         if len(target) <= LONGEST:
             column.memo[target] = cell
-            self._memory.spend()
+            if self._memory.full():
+                self._forget()
         return cell
 
     def _forget(self) -> None:

@@ -14,8 +14,10 @@ _MEANT: Final = {
     **dict.fromkeys(("no", "false", "0", "disallow", "prohibit"), DENY),
     **dict.fromkeys(("confirm", "approve", "approval", "review", "prompt", "asks"), ASK),
 }
-WORDS: Final = frozenset({ALLOW, DENY, ASK, *_MEANT}) - {"1", "0", "review", "approve", "grant", "accept"}
-"""Words that read as a verdict wherever they stand. Those that are usual names of actions are left out."""
+WORDS: Final = frozenset(
+    {ALLOW, DENY, ASK, "allowed", "denied", "permitted", "forbid", "forbidden", "disallow", "prohibit"}
+)
+"""Words that read as a verdict wherever they stand; usual names of actions (block, approve, grant) are left out."""
 
 
 class Effects:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 
 from remit.providers.casbin.findings import Findings, did_you_mean
@@ -11,6 +12,7 @@ from remit.providers.casbin.rules import Link
 from remit.providers.casbin.shape import Shape
 from remit.providers.casbin.table import Table
 
+_LOOKS_LIKE_PATTERN = re.compile(r"\*|/:\w|\{\w+\}|^\^|\$$")
 _CASBIN_DEPTH = 9  # Casbin follows that many links and ignores the rest without a word
 
 
@@ -45,6 +47,7 @@ def check_links(
         if not own:
             continue
         _check_duplicates(own, findings)
+        _check_patterns(own, findings)
         if table.model.roles[gtype] == 3:
             _check_domains(own, findings)
         by_domain: dict[str, list[Link]] = {}
@@ -63,6 +66,17 @@ def _check_duplicates(links: list[Link], findings: Findings) -> None:
         if other is not link:
             message = f"repeats {other.file}:{other.line}"
             findings.warning("duplicate-row", link.file, link.line, message, "delete one of them", link.key)
+
+
+def _check_patterns(links: list[Link], findings: Findings) -> None:
+    text = "\n".join([name for link in links for name in link.values[:2]])
+    if not any(mark in text for mark in ("*", "/:", "{", "^", "$")):
+        return
+    for link in links:
+        for name in link.values[:2]:
+            if _LOOKS_LIKE_PATTERN.search(name) is not None:
+                message = f"{name!r} looks like a pattern, but role rows compare names exactly"
+                findings.warning("pattern-in-roles", link.file, link.line, message, "name each member", link.key)
 
 
 def _check_domains(links: list[Link], findings: Findings) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 NAMES: Final = 200_000
@@ -12,21 +11,17 @@ LONGEST: Final = 256
 
 
 class Memory:
-    """Counts what is remembered. Approximate between threads, which does no harm: it is a bound on size.
+    """Counts what is remembered. Approximate between threads, which does no harm: it is a bound on size."""
 
-    Args:
-        forget: Drops everything that was remembered.
-        room: How much may be remembered.
-    """
+    __slots__ = ("_left", "_room")
 
-    __slots__ = ("_forget", "_left", "_room")
+    def __init__(self, room: int | None = None) -> None:
+        self._left = self._room = NAMES if room is None else room
 
-    def __init__(self, forget: Callable[[], None], room: int = NAMES) -> None:
-        self._forget, self._room, self._left = forget, room, room
-
-    def spend(self, amount: int = 1) -> None:
-        """Say that `amount` more things are remembered."""
+    def full(self, amount: int = 1) -> bool:
+        """Say that `amount` more things are remembered. True: that is too much now, and everything must be dropped."""
         self._left -= amount
-        if self._left < 0:
-            self._left = self._room
-            self._forget()
+        if self._left >= 0:
+            return False
+        self._left = self._room
+        return True

@@ -164,7 +164,7 @@ def _warn(model: CasbinModel, found: dict[str, Definition], findings: Findings) 
             _report_unused(name, model, found["p"], findings)
     read = {name[2:] for name in names_in(model.tree) if name.startswith("r_")}
     for name in model.request:
-        if name not in read and name not in ("ctx", "context"):
+        if name not in read and name not in ("ctx", "context") and not shape.rules:
             findings.warning(
                 "unused-column",
                 model.file,

@@ -265,11 +265,11 @@ class CasbinAuthorizationProvider:
 
     def _refused(self, exc: Exception) -> PolicyError:
         error = exc if isinstance(exc, PolicyError) else PolicyError(f"cannot be loaded: {type(exc).__name__}: {exc}")
-        self.last_reload_error = error
-        self.reloads = self.reloads._replace(refused=self.reloads.refused + 1)
         if (text := str(error)) not in self._logged:
             self._logged.add(text)
             logger.error("policy files refused, %s stays in force:\n%s", self._snapshot.version, text)
+        self.reloads = self.reloads._replace(refused=self.reloads.refused + 1)
+        self.last_reload_error = error
         return error
 
     def _follow(self) -> None:

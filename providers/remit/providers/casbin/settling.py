@@ -51,9 +51,13 @@ class Stamp:
             return cls()
         return cls(real, found.st_dev, found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
+    def is_new(self, before: Stamp) -> bool:
+        """Is it another file than before?"""
+        return (self.device, self.inode) != (before.device, before.inode)
+
     def replaced(self, before: Stamp, kinds: frozenset[Kind]) -> bool:
         """Was the file put here whole, and not written here? `kinds` are the notifications about it."""
-        if not self.size or (self.device, self.inode) == (before.device, before.inode):
+        if not self.size or not self.is_new(before):
             return False
         if before.inode and self.real != before.real:
             return True
@@ -92,7 +96,11 @@ class Settling:
         self._seen = {path: Stamp.of(path) for path in self.paths}
         self._taken = self.digests()
         self._first: Digests = self._taken
-        self._pending = self._in_place = False
+        self._pending = False
+        self._in_place: set[str] = set()
+        """Files that may be half written."""
+        self._untold: set[str] = set()
+        """Those of them that are new, where a notification may still say that they were put there whole."""
         self._changed_at = self._clock()
         self._confirm_at: float | None = self._changed_at + QUIET_SECONDS
         self._retry_at: float | None = None
@@ -140,7 +148,9 @@ class Settling:
             if self._in_place and digests != self._first:  # two equal reads, whatever the time stamps say
                 self._first, self._changed_at = digests, now
                 return False
-            self._pending = self._in_place = False
+            self._pending = False
+            self._in_place.clear()
+            self._untold.clear()
             return digests != self._taken
 
     def _notice(self, events: Iterable[Event], now: float) -> None:
@@ -148,14 +158,22 @@ class Settling:
         for path, before in self._seen.items():
             stamp = Stamp.of(path, before)
             told = kinds.get(path, frozenset()) | kinds.get(stamp.real, frozenset())
-            if stamp == before and "modified" not in told:
+            if stamp != before:
+                self._classify(path, stamp.replaced(before, told), untold=not told and stamp.is_new(before))
+            elif "modified" in told:  # time stamps may be coarse
+                self._classify(path, False)
+            elif told == {"added"} and path in self._untold:
+                self._classify(path, True)
+            else:
                 continue
-            if not (stamp != before and stamp.replaced(before, told)):
-                self._in_place = True
             self._seen[path] = stamp
             self._pending, self._changed_at = True, now
         if self._pending and self._changed_at == now:
             self._first = self.digests()
+
+    def _classify(self, path: str, whole: bool, *, untold: bool = False) -> None:
+        (self._in_place.discard if whole else self._in_place.add)(path)
+        (self._untold.add if untold and not whole else self._untold.discard)(path)
 
     @staticmethod
     def _kinds(events: Iterable[Event]) -> Mapping[str, frozenset[Kind]]:
@@ -170,7 +188,8 @@ class Settling:
             return
         self._confirm_at = None
         if (digests := self.digests()) != self._taken:
-            self._pending = self._in_place = True
+            self._pending = True
+            self._in_place.update(self.paths)
             self._first, self._changed_at = digests, now
 
 

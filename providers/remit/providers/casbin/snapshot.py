@@ -78,9 +78,12 @@ class PolicySnapshot:
         from remit.providers.casbin.compiling import compile_policy
 
         refuse_frozen_casbin()
+        templates = request if request is not None else policy_set.request or None
         with collector_at_rest():
-            rules, version = in_casbin_order(policy_set), fingerprint(policy_set, request)
-            made = compile_policy(policy_set, rules, version, request, allow_slow=allow_slow, functions=functions or {})
+            rules, version = in_casbin_order(policy_set), fingerprint(policy_set, templates)
+            made = compile_policy(
+                policy_set, rules, version, templates, allow_slow=allow_slow, functions=functions or {}
+            )
             return cls(policy_set, made.door, made.conditions, made.problems, version)
 
     def filter(self, principal: Principal, resource_type: str, candidates: Sequence[str]) -> list[str]:

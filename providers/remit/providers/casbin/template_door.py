@@ -68,7 +68,7 @@ class TemplateDoor:
         self._roles = roles
         self._by_user = "user_id" in template.uses
         self._known: dict[Any, Any] = {}
-        self._memory = Memory(self._forget)
+        self._memory = Memory()
 
     def opened(self) -> Callable[[AuthzRequest], AuthzDecision]:
         """The decision function. Where answers may be kept, its usual path is nothing but look-ups."""
@@ -125,7 +125,8 @@ class TemplateDoor:
             for step in (*steps, principal.role, request.resource, request.action):
                 node = node.setdefault(step, {})
             node[request.target] = cell
-        self._memory.spend()
+        if self._memory.full():
+            self._forget()
         return cell(request) if isinstance(cell, Choice) else cell
 
     def _decide(self, asked: Asked, context: Mapping[str, Any] | None) -> tuple[Cell, bool]:

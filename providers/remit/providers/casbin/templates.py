@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from remit.authz.types import Principal
-from remit.authz.vocabulary import EVERYTHING, flaw
+from remit.authz.vocabulary import EVERYTHING, unsafe_target
 from remit.providers.casbin.lookups import Undetermined
 
 PLACEHOLDERS: Final = ("role", "user_id", "resource", "action", "target", "ctx", "attributes.NAME")
@@ -97,7 +97,7 @@ def _attribute(name: str) -> _Read:
         if type(value) is not str:
             what = "is missing" if value is None else f"is {type(value).__name__}, not text"
             raise Refused("authz.invalid_request", f"the attribute {name!r} of the principal {what}")
-        if (reason := flaw(value)) is not None:
+        if (reason := unsafe_target(value)) is not None:  # it may be matched by patterns, like a target
             raise Refused("authz.invalid_request", f"the attribute {name!r} of the principal {reason}")
         return value
 

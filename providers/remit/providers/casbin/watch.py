@@ -20,6 +20,7 @@ logger = logging.getLogger("remit.providers.casbin")
 
 STEP_MS: Final = 25
 LOOK_MS: Final = 100
+_START_SECONDS: Final = 1.0
 _CLOSE_SECONDS: Final = 5.0
 
 _Points = dict[str, tuple[tuple[int, int], set[str]]]
@@ -42,11 +43,17 @@ class PolicyWatch:
         self.settling = settling
         self._reload = WeakMethod(reload)
         self._stop = threading.Event()
+        self._on = threading.Event()
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin."""
+        """Begin, and return when notifications are on: from then on no replaced file can be missed."""
+        self._begin()
+        self._on.wait(_START_SECONDS)
+
+    def _begin(self) -> None:
         self._stop = threading.Event()
+        self._on.clear()
         self._thread = threading.Thread(target=self._run, args=(self._stop,), name="remit-policy-watch", daemon=True)
         _running.add(self)
         self._thread.start()
@@ -55,7 +62,8 @@ class PolicyWatch:
         """Begin again in a forked child, which has none of its parent's threads."""
         if not self._stop.is_set():
             self.settling.reborn()
-            self.start()
+            self._on = threading.Event()
+            self._begin()
 
     def stop(self) -> None:
         """Ask the thread to end, without waiting for it."""
@@ -80,6 +88,7 @@ class PolicyWatch:
                 if points:
                     self._follow(points, stop)
             except Exception as exc:  # out of watches, a folder that just vanished: looking still works
+                self._on.set()
                 if not told:
                     logger.warning("no file system notifications for the policy files, looking instead: %s", exc)
                     told = True
@@ -97,7 +106,7 @@ class PolicyWatch:
             step=STEP_MS,
             rust_timeout=LOOK_MS,
             yield_on_timeout=True,
-            stop_event=stop,
+            stop_event=_Signal(stop, self._on),
             raise_interrupt=False,
             recursive=False,
         )
@@ -133,6 +142,17 @@ class PolicyWatch:
             else:
                 out[folder][1].add(point)
         return out
+
+
+class _Signal:
+    """The stop event as the notifier asks for it, which tells in return that it is at work."""
+
+    def __init__(self, stop: threading.Event, on: threading.Event) -> None:
+        self._stop, self._on = stop, on
+
+    def is_set(self) -> bool:
+        self._on.set()
+        return self._stop.is_set()
 
 
 def _stop_all() -> None:
