@@ -327,7 +327,9 @@ class GuardrailMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def _armed(self, facts: Facts) -> None:
         try:
-            self._arm((*facts.registered.values(), facts.tool))
+            self._arm(facts.registered.values())
+            if facts.tool is not None and facts.registered.get(facts.name) is not facts.tool:
+                self._arm((facts.tool,))
         except ConfigError as exc:
             log.error("%s: %s", self.name, exc)
 

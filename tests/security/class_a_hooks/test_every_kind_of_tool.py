@@ -20,7 +20,6 @@ from remit.authz.errors import TicketRefused
 from remit.authz.gates.arming import arm, disarm, is_armed
 
 GINA = {"user_id": "gina"}
-INJECTED = {"injected", "runtime", "command"}
 # LangChain itself serialises the injected runtime when it checks arguments, with any context but None
 pytestmark = pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
 each_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
@@ -90,13 +89,8 @@ async def test_refused_without_a_ticket(kind: Kind) -> None:
         lambda: subject.ainvoke(call("subject", kind.args)),
         lambda: subject.arun(dict(kind.args)),
     ):
-        if "validation" in kind.make.__name__:  # its arguments are refused, which is an ordinary answer of this tool
+        with pytest.raises(TicketRefused):
             await attempt()
-            continue
-        with pytest.raises((TicketRefused, ValueError)) as refused:
-            await attempt()
-        # what the runtime would have injected is missing: some kinds notice that first
-        assert isinstance(refused.value, TicketRefused) or INJECTED & {*kind.make.__name__.split("_")}
     assert [step for step in ran if isinstance(step, tuple)] == []
 
 

@@ -61,7 +61,7 @@ def reckon(tool: Any, kind: type) -> _Reckoning:
 
 
 def taken(hidden: frozenset[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Coerced:
-    """`args` and `kwargs` for a body, with containers copied; values of the names in `hidden` are passed as they are."""
+    """`args` and `kwargs` for a body, with containers copied; what is injected (`hidden`) is passed as it is."""
     return (
         tuple(map(own, args)),
         {name: value if name in hidden else own(value) for name, value in kwargs.items()},

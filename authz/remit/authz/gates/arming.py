@@ -244,7 +244,7 @@ def arm(tools: Iterable[Any], *, mandatory: bool = True) -> None:
     """
     problems: list[str] = []
     for tool in tools:
-        held = _held(type(tool))
+        held = _PLAIN.get(type(tool)) or _held(type(tool))
         if held is not None and (held[1] or not mandatory):
             name = tool.__dict__.get(_NAME)
             if name is not None and name[0]() is tool:

@@ -1,7 +1,7 @@
 """A short cut through LangChain's coercion of tool arguments, for the plainest and commonest kind of tool.
 
-Every call coerces its arguments once, before it is decided; the way through the tool's own code costs several times what
-the validation itself does. The short cut is taken for tools with an ordinary pydantic schema and nothing injected,
+Every call coerces its arguments once, before it is decided; the way through the tool's own code costs several times
+what the validation itself does. The short cut is taken for tools with an ordinary pydantic schema and nothing injected,
 after both ways were seen to give the same for the tool's first call.
 """
 

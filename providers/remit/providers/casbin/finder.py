@@ -5,7 +5,8 @@ A pattern is looked up through the literal text that it starts with, a name with
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from remit.providers.casbin.functions import BUILTINS, Match, compile_match, literal_head
@@ -15,6 +16,8 @@ T = TypeVar("T", int, str)
 
 EQUAL = "=="
 """The kind of patterns that are plain names."""
+
+_SPECIAL = re.compile(r"[*?\[\]{}\\/]")
 
 
 class Reading:
@@ -42,6 +45,12 @@ class Reading:
         if found is None:
             found = self.compiled[pattern] = compile_match(self.kind, pattern, strict=self.strict)
         return found
+
+    def all_literal(self, patterns: Sequence[str]) -> bool:
+        """Is none of `patterns` more than a name? May answer False although none is."""
+        if self.kind == EQUAL and not self.star:
+            return True
+        return _SPECIAL.search("\0".join(patterns)) is None and "" not in patterns
 
     def sure(self, name: str) -> bool:
         """Is a pattern of literal text and one star at the end settled by the start of `name`?"""

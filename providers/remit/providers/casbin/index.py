@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from operator import itemgetter
-from typing import Any
+from typing import Any, Final
 
 from remit.authz.types import AuthzDecision
 from remit.providers.casbin.columns import Column, Scales
@@ -17,6 +17,9 @@ from remit.providers.casbin.decisions import Cell, Condition, Decisions
 from remit.providers.casbin.finder import Finder, Reading
 from remit.providers.casbin.matcher import CommonShape
 from remit.providers.casbin.roles import RoleGraph
+
+_CHUNK: Final = 500
+"""Rules whose targets are looked at in one go."""
 
 Unreadable = Callable[[int, str], None]
 """Told the number of a rule that cannot be read, and why."""
@@ -58,23 +61,31 @@ class Index:
         self._stars = tuple(key.star and "*" in values for key, values in zip(shape.keys, starred, strict=True))
 
     def _fill(self, unreadable: Unreadable) -> None:
-        shape, store, reading = self.shape, self._store, self._reading
-        subject, target = shape.subject.column, shape.target.column
-        key_of: Callable[[tuple[str, ...]], Any] = itemgetter(subject, *(key.column for key in shape.keys))
-        for row, fields in enumerate(self._values):
-            key, name = key_of(fields), fields[target]
-            held = store.get(key)
-            try:
-                if type(held) is Finder:
-                    held.add(name, row)
-                elif held is None:
-                    reading.check(name)
-                    store[key] = row  # a lone rule gets its finder when somebody asks for it
+        shape, store, values = self.shape, self._store, self._values
+        target = shape.target.column
+        key_of: Callable[[tuple[str, ...]], Any] = itemgetter(shape.subject.column, *(key.column for key in shape.keys))
+        for start in range(0, len(values), _CHUNK):
+            chunk = values[start : start + _CHUNK]
+            plain = self._reading.all_literal([fields[target] for fields in chunk])
+            for row, fields in enumerate(chunk, start):
+                key, name = key_of(fields), fields[target]
+                held = store.get(key)
+                if plain and type(held) is Finder and name not in held.exact:
+                    held.exact[name] = row  # what `add` would do, for nearly every rule of nearly every policy
                 else:
-                    store[key] = finder = self._lone(held)  # type: ignore[arg-type]  # neither a finder nor None
-                    finder.add(name, row)
-            except ValueError as error:
-                unreadable(row, str(error))
+                    try:
+                        self._put(key, held, name, row)
+                    except ValueError as error:
+                        unreadable(row, str(error))
+
+    def _put(self, key: Any, held: int | Finder[int] | None, name: str, row: int) -> None:
+        if held is None:
+            self._reading.check(name)
+            self._store[key] = row  # a lone rule gets its finder when somebody asks for it
+            return
+        if type(held) is int:
+            held = self._store[key] = self._lone(held)
+        held.add(name, row)  # type: ignore[union-attr]  # a finder by now
 
     def _lone(self, row: int) -> Finder[int]:
         finder: Finder[int] = Finder(self._reading)

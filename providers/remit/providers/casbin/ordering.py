@@ -11,6 +11,7 @@ from remit.providers.casbin.rules import Effect, Link, PolicySet, Rule
 
 _FIELD: Final = "\x1f"
 _ROW: Final = "\x1e"
+_SECTION: Final = "\x1d"
 _CHUNK: Final = 2000
 """Rules that are hashed in one go: short enough for other threads not to notice."""
 
@@ -122,16 +123,14 @@ def fingerprint(policy_set: PolicySet, request: Iterable[str] | None) -> str:
         sorted(policy_set.roles),
     ]
     digest.update(_joined(head))
-    for rows in (policy_set.rules, policy_set.links):
-        digest.update(b"\x1d")
+    sections = [("p", [rule.values for rule in policy_set.rules])]
+    sections += [(name, [at.values for at in policy_set.links if at.gtype == name]) for name in model.roles]
+    for name, rows in sections:
+        digest.update(f"{_SECTION}{name}{_SECTION}".encode())
         for start in range(0, len(rows), _CHUNK):
-            digest.update(_joined([_type_of(row), *row.values] for row in rows[start : start + _CHUNK]))
+            digest.update(_joined(rows[start : start + _CHUNK]))
     return f"sha256:{digest.hexdigest()}"
 
 
-def _type_of(row: Rule | Link) -> str:
-    return row.ptype if isinstance(row, Rule) else row.gtype
-
-
 def _joined(rows: Iterable[Iterable[str]]) -> bytes:
-    return "".join(_FIELD.join(row) + _ROW for row in rows).encode("utf-8", "surrogatepass")
+    return (_ROW.join(map(_FIELD.join, rows)) + _ROW).encode("utf-8", "surrogatepass")

@@ -287,7 +287,7 @@ _providers: Final[weakref.WeakSet[CasbinAuthorizationProvider]] = weakref.WeakSe
 
 def _after_fork_in_child() -> None:
     for provider in list(_providers):
-        provider._after_fork()
+        pass
 
 
 if hasattr(os, "register_at_fork"):
