@@ -114,7 +114,15 @@ def _recorded(seconds: float) -> Iterator[Row]:
                     decide()
                 sink.flush()
 
-            stored = paired(until_stored, by_floor, calls=STRETCH * each, base_calls=each, seconds=seconds, warm=False)
+            stored = paired(
+                until_stored,
+                by_floor,
+                calls=STRETCH * each,
+                base_calls=each,
+                seconds=seconds,
+                warm=False,
+                clock=time.perf_counter_ns,
+            )
             yield _row("the same, until the lines are in the file", stored, None)
             if sink.dropped:
                 raise AssertionError(f"{sink.dropped} records were dropped")

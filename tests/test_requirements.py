@@ -15,7 +15,7 @@ ENTRIES = read_document(ROOT / "tests" / "requirements.yaml").data["requirements
 
 
 @cache
-def tests_in(file: str) -> frozenset[str]:
+def names_in(file: str) -> frozenset[str]:
     tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
     return frozenset(node.name for node in ast.walk(tree) if isinstance(node, kinds) and node.name.startswith("test"))
@@ -30,7 +30,7 @@ def test_the_sentence_is_tested(entry: dict[str, object]) -> None:
     for test in named:
         file, _, name = test.partition("::")
         assert (ROOT / file).is_file(), f"{file} is not there"
-        assert name in tests_in(file), f"{file} has no test {name!r}"
+        assert name in names_in(file), f"{file} has no test {name!r}"
 
 
 def test_ids_are_unique() -> None:

@@ -198,7 +198,7 @@ def test_catalogue_that_cannot_be_read(cli: Cli, starter: Path, broken: Break) -
 
 
 def test_all_mistakes_of_all_files_are_found_at_once(cli: Cli, starter: Path) -> None:
-    places = [broken.apply(starter) for broken in (ROLES[1], POLICY[1], CATALOG[0], TESTS[5])]
+    places = [broken.apply(starter) for broken in (ROLES[2], POLICY[1], CATALOG[0], TESTS[5])]
     ran = cli("lint", "p")
     assert ran.code == 1
     found = [place for place in places if any(line.startswith(place) for line in ran.out.splitlines())]

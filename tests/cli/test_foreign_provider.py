@@ -133,6 +133,44 @@ def test_provider_is_closed_when_the_command_ends(cli: Cli) -> None:
     assert (ran.code, ran.err) == (0, "table closed\n")
 
 
+def test_provider_that_cannot_be_closed_changes_nothing(cli: Cli) -> None:
+    policy(Path("p"), "CloseRaises")
+    ran = cli("check", "-p", "p", "tool:call:read_file")
+    assert (ran.code, ran.err) == (0, "remit: the provider could not be closed: OSError: already gone\n")
+
+
+async def test_command_line_may_be_called_from_a_running_loop(cli: Cli) -> None:
+    policy(Path("p"), "Closing")
+    ran = cli("check", "-p", "p", "tool:call:read_file")
+    assert (ran.code, ran.err) == (0, "table closed\n")
+
+
+def test_rules_that_cannot_be_listed(cli: Cli) -> None:
+    policy(Path("p"), "RulesRaise")
+    Path("p/catalog.yaml").write_text("tools: []\n", encoding="utf-8")
+    words = "the provider 'table' cannot list its rules: RuntimeError: no rules today"
+    ran = cli("test", "p")
+    assert (ran.code, ran.out, ran.err) == (2, "", f"remit: {words}\n")
+    ran = cli("lint", "p")
+    assert ran.code == 1
+    assert words in ran.out
+
+
+def test_coverage_asks_for_the_cheap_trace(cli: Cli) -> None:
+    policy(Path("p"), "Tracing")
+    ran = cli("test", "p", "-f", "json")
+    assert (ran.code, ran.json["coverage"]["exercised"]) == (0, 2)
+
+
+def test_long_list_of_untested_rules_is_cut_in_text_alone(cli: Cli) -> None:
+    rows = "".join(f"        - [guest, tool, t{number}, allow]\n" for number in range(60))
+    policy(Path("p"), config=CONFIG.replace("      broken:", rows + "      broken:"))
+    lines = cli("test", "p").out.splitlines()
+    assert len(lines) == 1 + 50 + 3
+    assert lines[51] == "  and 11 more; --format json lists all"
+    assert len(cli("test", "p", "-f", "json").json["coverage"]["missing"]) == 61
+
+
 @pytest.mark.parametrize(
     ("old", "new", "place", "words"),
     [

@@ -136,6 +136,26 @@ class LintFinds(FromConfig):
         return [Problem("table.txt", 2, "rows overlap", "merge them", "overlap", severity="warning")]
 
 
+class RulesRaise(FromConfig):
+    def rules(self) -> Sequence[Row]:
+        raise RuntimeError("no rules today")
+
+
+class Tracing(FromConfig):
+    """Has a cheaper trace, which is then the one that is asked for."""
+
+    def trace(self, request: AuthzRequest) -> Explanation:
+        return super().explain(request)
+
+    def explain(self, request: AuthzRequest) -> Explanation:
+        raise AssertionError("too expensive")
+
+
+class CloseRaises(FromConfig):
+    async def aclose(self) -> None:
+        raise OSError("already gone")
+
+
 class Closing(FromConfig):
     """Says when it is closed."""
 

@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 ENV_PREFIX: Final = "REMIT_"
-OTHER_VARIABLES: Final = frozenset({"REMIT_CONFIG", "REMIT_STATE_DIR", "REMIT_POLICY_URL"})
+OTHER_VARIABLES: Final = frozenset({"REMIT_AUTHZ_FILE", "REMIT_CONFIG", "REMIT_STATE_DIR", "REMIT_POLICY_URL"})
 
 
 class _Section(BaseModel):

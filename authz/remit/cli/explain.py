@@ -34,7 +34,7 @@ def explain(
             raise ConfigError(f"the provider {session.provider.name!r} cannot explain decisions; use `remit check`")
         asked = session.request(request, role=role, user=user, attributes=attribute or (), args=arg or ())
         decision = session.enforcer.decide(asked)
-        trace = traced(session.provider, asked)
+        trace = traced(session.provider.explain, asked, provider=session.provider.name)
     if verdict(trace.decision) != verdict(decision):
         console.complain(
             f"the trace says {verdict(trace.decision)}, but the decision is {verdict(decision)}; "

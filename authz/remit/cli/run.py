@@ -65,15 +65,12 @@ def run_process(argv: list[str]) -> NoReturn:
 
 
 def _usage(exc: typer.TyperException, argv: list[str]) -> str:
-    context = getattr(exc, "ctx", None)
-    if context is not None:
+    path = "remit" if argv[0].startswith("-") else f"remit {argv[0]}"
+    if (context := getattr(exc, "ctx", None)) is not None:  # errors of the option parser come without
         path = context.command_path
-    else:  # the parser of options knows no command
-        path = "remit" if argv[0].startswith("-") else f"remit {argv[0]}"
-    message = (
-        " ".join(exc.format_message().split()).replace("Value error, ", "").replace(". Did you mean", "; did you mean")
-    )
-    return f"{path}: {message[:1].lower()}{message[1:].rstrip('.')}; see `{path} --help`"
+    message = " ".join(exc.format_message().split()).rstrip(".")
+    message = message.replace("Value error, ", "").replace(". Did you mean", "; did you mean")
+    return f"{path}: {message[:1].lower()}{message[1:]}; see `{path} --help`"
 
 
 class _Brief(logging.Formatter):

@@ -13,6 +13,9 @@ from remit.cli.exits import Exit
 if TYPE_CHECKING:
     from remit.authz.tooling.testrun import RuleCoverage, RunReport
 
+SHOWN = 50
+"""Rules without a test that the text lists."""
+
 
 def run_tests(
     policy: options.PolicyArgument = None,
@@ -71,7 +74,9 @@ def _print(report: RunReport, tests: int) -> None:
 def _print_coverage(coverage: RuleCoverage) -> None:
     if coverage.missing:
         console.say("rules that no test exercises")
-        console.table(("rule", "text"), [(rule.policy_id, rule.text) for rule in coverage.missing])
+        console.table(("rule", "text"), [(rule.policy_id, rule.text) for rule in coverage.missing[:SHOWN]])
+        if len(coverage.missing) > SHOWN:
+            console.say(f"  and {len(coverage.missing) - SHOWN} more; --format json lists all")
     if coverage.total:
         share = 100 * coverage.exercised // coverage.total
         console.say(f"rule coverage {coverage.exercised} of {coverage.total} ({share} %)")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from remit.authz.errors import Problem
+from remit.providers.casbin import csvfile
 from remit.providers.casbin.csvfile import Sheet, read_csv
 from remit.providers.casbin.findings import Findings
 from remit.providers.casbin.model import parse_model, shipped_model
@@ -215,6 +218,71 @@ class TestRefused:
         assert problems("p, a, b, c,", plain_model()) == [
             "policy.csv:1: 4 values, but 'p' has 3; write p, sub, obj, act"
         ]
+
+
+FIELD = st.sampled_from(
+    [
+        "a",
+        "b",
+        "role:x",
+        "user:y",
+        "*",
+        "tool",
+        "call",
+        "allow",
+        "deny",
+        "",
+        "p",
+        "g",
+        '"q, r"',
+        "[1, 2]",
+        "Deny",
+        "x y",
+    ]
+)
+LINE = st.one_of(
+    st.lists(FIELD, min_size=5, max_size=7).map(lambda fields: ", ".join(["p", *fields])),
+    st.lists(FIELD, min_size=4, max_size=6).map(lambda fields: ",".join(["p", "a", *fields])),
+    st.sampled_from(["p, a, tool, b, call, allow,", "p, a, tool, b, call, deny", "p,b,tool,c,call,ask,", "# note", "", "g, user:a, a", " p, a, tool, b, call, allow"]),
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    lines=st.lists(LINE, min_size=1, max_size=30),
+    block=st.sampled_from([1, 40, 200_000]),
+    end=st.sampled_from(["", "\n"]),
+)
+def test_rows_read_at_once_are_rows_read_one_by_one(
+    monkeypatch: pytest.MonkeyPatch, lines: list[str], block: int, end: str
+) -> None:
+    monkeypatch.setattr(csvfile, "_BLOCK", block)
+    text = "\n".join(["p, first, tool, x, call, allow,", *lines]) + end
+    sheet, found = read(text)
+    rules, links, places = [], [], []
+    for number, line in enumerate(text.split("\n"), 1):
+        one, wrong = read(line) if line.strip() else (Sheet(), [])
+        rules += [(number, rule.values) for rule in one.rules]
+        links += [(number, link.values) for link in one.links]
+        places += [(number, problem.code, problem.message) for problem in wrong]
+    assert [(rule.line, rule.values) for rule in sheet.rules] == rules
+    assert [(link.line, link.values) for link in sheet.links] == links
+    assert [(p.line, p.code, p.message) for p in found] == sorted(places, key=lambda place: (place[0], place[2]))
+
+
+def test_positions_hold_in_large_files() -> None:
+    rows = [f"p, r{i % 50}, tool, t{i}, call, allow," for i in range(20_000)]
+    for at in (0, 7_777, 19_999):
+        rows[at] = f"p, r1, tool, odd{at}, call, deny"
+    rows[12_345] = "p, r1, tool, short"
+    sheet, found = read("\n".join(rows))
+    assert [str(problem) for problem in found] == [
+        "policy.csv:12346: 3 values, but 'p' has 6; write p, sub, res, obj, act, eft, cond"
+    ]
+    assert [rule.line for rule in sheet.rules] == [number for number in range(1, 20_001) if number != 12_346]
+    assert [(rule.line, rule.values[2]) for rule in sheet.rules if rule.values[4] == "deny"] == [
+        (1, "odd0"), (7_778, "odd7777"), (20_000, "odd19999"),
+    ]  # fmt: skip
 
 
 class TestExpressions:

@@ -227,6 +227,23 @@ class TestMemory:
             assert ask(snapshot, Principal(f"fresh{n}", "user"), "mcp_x").allow is True
         assert self._size(snapshot._door) == before
 
+    def test_fresh_users_of_another_model_leave_nothing(self) -> None:
+        rows = [("user:ann", "x", "call", "allow"), ("*", "y", "call", "allow"), ("role:boss", "z", "call", "allow")]
+        text = worlds.model_text(matcher='(p.sub == "*" || g(r.sub, p.sub)) && r.obj == p.obj && r.act == p.act')
+        policies = worlds.policy_set(text, rows, [("user:bob", "role:boss")])
+        snapshot = PolicySnapshot.build(policies, request=["user:{user_id}", "{target}", "{action}"])
+        known = {"ann": ["x", "y"], "bob": ["y", "z"]}
+        for user in ("first", *known):
+            assert snapshot.filter(Principal(user, "r"), "tool", ["x", "y", "z"]) == known.get(user, ["y"])
+        before = self._size(snapshot._door)
+        for n in range(500):
+            assert ask(snapshot, Principal(f"fresh{n}", "r"), "x").code == "authz.no_policy"
+            assert ask(snapshot, Principal(f"fresh{n}", "r"), "y").code == "authz.allowed"
+        assert self._size(snapshot._door) == before + 2
+        for user in (None, "*"):
+            assert ask(snapshot, Principal(user, "r"), "y").code == "authz.invalid_request"
+        assert ask(snapshot, Principal("bob", "r"), "z").code == "authz.allowed"
+
     def test_unknown_roles_leave_nothing(self) -> None:
         snapshot = PolicySnapshot.build(native(ROWS, LINKS))
         before = self._size(snapshot._door)

@@ -139,6 +139,21 @@ class TestFormat:
                 id="unknown-key",
             ),
             pytest.param(
+                RBAC.replace("g = _, _", "g ="),
+                "model.conf:8: g: 'g' has no value; write it after the '='",
+                id="no-value",
+            ),
+            pytest.param(
+                RBAC.replace("g = _, _", "g = _, _\nroles of people"),
+                "model.conf:9: 'roles of people' is no definition; write 'g = …', or '#' in front of a comment",
+                id="no-definition",
+            ),
+            pytest.param(
+                RBAC.partition("m = ")[0],
+                "model.conf: [matchers] defines no 'm'; add 'm = …' to it",
+                id="empty-section",
+            ),
+            pytest.param(
                 RBAC + "m = r.sub == p.sub\n",
                 "model.conf:15: m: 'm' is defined again (first on line 14); keep one",
                 id="defined-twice",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.blocking import no_blocking_calls
 
 from remit.authz.config import load_config
 from remit.authz.errors import ConfigError, PolicyError
@@ -24,7 +25,6 @@ from remit.authz.provider import (
 from remit.authz.registry import resolve_authorization_provider
 from remit.authz.types import AuthzRequest, Principal
 from remit.providers.casbin import CasbinAuthorizationProvider, pure
-from tests.support.blocking import no_blocking_calls
 
 ROWS = """\
 p, role:user, tool, bash, call, allow,
@@ -260,10 +260,10 @@ def fits(value: str, pattern: str) -> bool:
     return value.startswith(pattern)
 
 
-@pytest.mark.parametrize("function", [pytest.param(fits, id="callable"), pytest.param("remit_test_fits:fits", id="path")])
-def test_a_model_and_functions_of_your_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: Any
-) -> None:
+@pytest.mark.parametrize(
+    "function", [pytest.param(fits, id="callable"), pytest.param("remit_test_fits:fits", id="path")]
+)
+def test_a_model_and_functions_of_your_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: Any) -> None:
     (tmp_path / "remit_test_fits.py").write_text("def fits(value, pattern):\n    return value.startswith(pattern)\n")
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "model.conf").write_text(FOREIGN)

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.blocking import no_blocking_calls
+from tests.support.waiting import always, eventually, watching_threads
 
 from remit.authz.errors import PolicyError
 from remit.authz.types import AuthzRequest, Principal
 from remit.providers.casbin import CasbinAuthorizationProvider
-from tests.support.blocking import no_blocking_calls
-from tests.support.waiting import always, eventually, watching_threads
 
 LOGGER = "remit.providers.casbin"
 EVERYONE = "p, *, tool, bash, call, allow,\n"
@@ -184,9 +184,7 @@ def test_the_folder_is_a_link_that_is_swapped(tmp_path: Path) -> None:
         provider.close()
 
 
-def test_a_deleted_file(
-    provider: CasbinAuthorizationProvider, policy: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_deleted_file(provider: CasbinAuthorizationProvider, policy: Path, caplog: pytest.LogCaptureFixture) -> None:
     """RLD-03, 4: the last good policy stays, and everybody can see why."""
     caplog.set_level(logging.ERROR, LOGGER)
     policy.unlink()
@@ -413,7 +411,7 @@ def test_a_reload_by_hand_is_not_repeated_by_the_watch(provider: CasbinAuthoriza
 
 async def test_reload_from_the_event_loop(policy: Path) -> None:
     provider = CasbinAuthorizationProvider(policies=["policy.csv"], base_dir=policy.parent, watch=True)
-    policy.write_text(FULL.replace("deny", "allow"))
+    replace(policy, FULL.replace("deny", "allow"))
     with no_blocking_calls():
         await provider.areload()
         assert may(provider, "contractor")

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.blocking import no_blocking_calls
+from tests.support.waiting import eventually
 
 from remit.authz.types import AuthzDecision, AuthzRequest, Principal
 from remit.providers.casbin import CasbinAuthorizationProvider
-from tests.support.blocking import no_blocking_calls
-from tests.support.waiting import eventually
 
 TOOLS = 60
 THREADS = 8
@@ -167,7 +167,7 @@ async def test_first_sight_of_everything_does_not_block_the_loop(folder: Path) -
     """Conditions and explanations load no table and read no file while they are evaluated."""
     (folder / "policy.csv").write_text(
         "p, role:user, tool, **, call, deny, \"in_domain(r.ctx.args.u, 'b\u00fccher.de') or r.ctx.args.s == 'drop'\"\n"
-        'p, role:user, tool, *_x, call, allow, "glob(r.ctx.args.p, \'/a/*/**\')"\n'
+        "p, role:user, tool, *_x, call, allow, \"glob(r.ctx.args.p, '/a/*/**')\"\n"
     )
     provider = CasbinAuthorizationProvider(policies=["policy.csv"], base_dir=folder)
     with no_blocking_calls():

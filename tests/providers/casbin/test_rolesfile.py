@@ -178,6 +178,7 @@ class TestRefused:
             pytest.param("x:", "roles.x: must be a mapping, not null; write 'key: value' lines", id="null-role"),
             pytest.param("no: {}", "roles: the key the boolean 'no' is no text; write \"no\" in quotes", id="role-no"),
             pytest.param("007: {}", "roles: the key the number '007' is no text; write \"007\" in quotes", id="role-number"),
+            pytest.param("{a: {}, 'role:a': {}}", "roles.role:a: the role 'a' is defined again; keep one", id="role-twice"),
             pytest.param("'': {}", "roles: the role '' is empty; write the name of one role", id="role-empty"),
             pytest.param("'a*': {}", "roles: the role 'a*' is no pattern here; write the name of one role", id="role-pattern"),
             pytest.param("'user:a': {}", "roles: the role 'user:a' is a user, not a role; write the roles of a user under 'users'", id="role-user"),

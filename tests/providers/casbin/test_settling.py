@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from remit.providers.casbin.settling import GATHER_SECONDS, QUIET_SECONDS, RETRY_SECONDS, Event, Settling, turning_points
+from remit.providers.casbin.settling import (
+    GATHER_SECONDS,
+    QUIET_SECONDS,
+    RETRY_SECONDS,
+    Event,
+    Settling,
+    turning_points,
+)
 
 
 class Clock:

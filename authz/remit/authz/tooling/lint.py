@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from remit.authz.config import AuthorizationConfig, load_config
-from remit.authz.errors import ConfigError, Problem
+from remit.authz.errors import ConfigError, Problem, ProviderError
 from remit.authz.provider import PolicyTools
 from remit.authz.registry import resolve_guardrail_provider
-from remit.authz.tooling.capabilities import ListsRules
+from remit.authz.tooling.capabilities import listed_rules
 from remit.authz.tooling.catalog import CATALOG_FILE, Catalog, load_catalog, names_outside
 from remit.authz.tooling.location import PolicyLocation, find_test_files
 from remit.authz.tooling.opening import opened
 from remit.authz.tooling.policytests import load_policy_tests
 
 T = TypeVar("T")
+_REPORT: Final = "report this to its authors"
 
 
 def lint(location: PolicyLocation, *, catalog: Path | None = None) -> list[Problem]:
@@ -59,9 +60,11 @@ def _policy(config: AuthorizationConfig, known: Catalog | None, file: str) -> li
     """What the provider says about its policy, and what the catalogue says about it."""
     with opened(config) as provider:
         problems = _linted(provider, file) if isinstance(provider, PolicyTools) else []
-        if known is not None and isinstance(provider, ListsRules):
-            problems = problems + names_outside(known, provider.rules())
-        return problems
+        try:
+            rules = None if known is None else listed_rules(provider)
+        except ProviderError as exc:
+            return [*problems, Problem(file, 0, str(exc), _REPORT, "lint-failed")]
+        return problems if known is None or rules is None else [*problems, *names_outside(known, rules)]
 
 
 def _linted(provider: PolicyTools, file: str) -> list[Problem]:
@@ -70,11 +73,7 @@ def _linted(provider: PolicyTools, file: str) -> list[Problem]:
         answer = provider.lint()
     except Exception as exc:
         message = f"the provider's lint failed: {type(exc).__name__}: {exc}"
-        return [Problem(file, 0, message, "report this to its authors", "lint-failed")]
+        return [Problem(file, 0, message, _REPORT, "lint-failed")]
     if isinstance(answer, list) and all(isinstance(item, Problem) for item in answer):
         return answer
-    return [
-        Problem(
-            file, 0, "the provider's lint did not answer with problems", "report this to its authors", "lint-failed"
-        )
-    ]
+    return [Problem(file, 0, "the provider's lint did not answer with problems", _REPORT, "lint-failed")]

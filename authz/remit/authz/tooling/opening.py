@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Thread
 
 from remit.authz.config import AuthorizationConfig
 from remit.authz.provider import AuthorizationProvider, Closes
 from remit.authz.registry import resolve_authorization_provider
+
+log = logging.getLogger("remit.authz")
 
 
 @contextmanager
@@ -25,4 +29,13 @@ def opened(config: AuthorizationConfig) -> Iterator[AuthorizationProvider]:
         yield provider
     finally:
         if isinstance(provider, Closes):
-            asyncio.run(provider.aclose())
+            closing = Thread(target=_close, args=(provider,), name="remit-close")
+            closing.start()  # a thread has no event loop yet, whoever calls us
+            closing.join()
+
+
+def _close(provider: Closes) -> None:
+    try:
+        asyncio.run(provider.aclose())
+    except Exception as exc:
+        log.warning("the provider could not be closed: %s: %s", type(exc).__name__, exc)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from remit.authz.errors import ConfigError
 from remit.authz.provider import AuthorizationProvider, Explains, ValidatesRole
-from remit.authz.tooling.capabilities import ListedRule, ListsRules
+from remit.authz.tooling.capabilities import ListedRule, Traces, listed_rules
 from remit.authz.tooling.policytests import Expectation, PolicyTest, Verdict
 from remit.authz.tooling.request import build_request
 from remit.authz.tooling.trace import traced
-from remit.authz.types import AuthzDecision, AuthzRequest, Principal
+from remit.authz.types import AuthzDecision, AuthzRequest, Explanation, Principal
 
 UNKNOWN_ROLE = "authz.unknown_role"
 
@@ -124,6 +124,10 @@ def _unknown(role: str | None, provider: AuthorizationProvider) -> str:
             provider.validate_role(role, field="given.role")
         except ConfigError as exc:
             return " ".join(str(exc).split())
+        except Exception as exc:
+            return (
+                f"the policy does not know the role {role!r} (asked about it, the provider raised {type(exc).__name__})"
+            )
     return f"the policy does not know the role {role!r}"
 
 
@@ -134,23 +138,28 @@ class _Seen:
     """
 
     def __init__(self, provider: AuthorizationProvider) -> None:
-        self.rules: Sequence[ListedRule] | None = provider.rules() if isinstance(provider, ListsRules) else None
-        self.explains = provider if isinstance(provider, Explains) and self.rules is not None else None
+        self.provider = provider.name
+        self.rules = listed_rules(provider)
+        self.explain: Callable[[AuthzRequest], Explanation] | None = None
+        if isinstance(provider, Traces):
+            self.explain = provider.trace
+        elif isinstance(provider, Explains):
+            self.explain = provider.explain
         self.found: set[tuple[str, str]] = set()
 
     def note(self, request: AuthzRequest, decision: AuthzDecision) -> None:
-        if decision.metadata.get("failure"):
+        if self.rules is None or decision.metadata.get("failure"):
             return
-        if self.explains is not None:
-            for rule in traced(self.explains, request).rules:
+        if self.explain is not None:
+            for rule in traced(self.explain, request, provider=self.provider).rules:
                 if rule.outcome in ("decides", "applies"):
                     self.found.add((rule.policy_id, rule.text))
-        elif self.rules is not None and decision.policy_id is not None:
+        elif decision.policy_id is not None:
             self.found.add((decision.policy_id, ""))
 
     def coverage(self) -> RuleCoverage | None:
         if self.rules is None:
             return None
-        texts = self.explains is not None
+        texts = self.explain is not None
         missing = [r for r in self.rules if (r.policy_id, r.text if texts else "") not in self.found]
         return RuleCoverage(total=len(self.rules), missing=tuple(missing))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from remit.authz.types import AuthzDecision, AuthzRequest, Principal
-from remit.authz.vocabulary import unsafe_target, visibility_action
+from remit.authz.vocabulary import EVERYTHING, unsafe_target, visibility_action
 from remit.providers.casbin.columns import Column
 from remit.providers.casbin.decisions import Cell, Choice
 from remit.providers.casbin.index import Index
@@ -17,8 +17,12 @@ from remit.providers.casbin.templates import Refused, Template
 Table = dict[str, dict[str, dict[str, Cell]]]
 """Resource -> action -> target -> what is remembered."""
 
-_NOBODY: Final[dict[str, Table]] = {}
+_NOBODY: Final[dict[str | None, Table]] = {}
 """Stands for users that did not ask yet. Never written to."""
+_ANYBODY: Final = object()
+"""Stands for all users that are not told apart."""
+_COLUMN: Final = 8
+"""What a column costs of the memory, in names."""
 
 
 class ColumnDoor:
@@ -26,27 +30,25 @@ class ColumnDoor:
 
     Args:
         index: The rules.
-        users: Users that are told apart. None: all are, by their id.
+        users: Users that are told apart. All others are judged by their role alone.
     """
 
-    def __init__(self, index: Index, users: Iterable[str] | None) -> None:
+    def __init__(self, index: Index, users: Iterable[str | None]) -> None:
         self.index, self.decisions = index, index.decisions
-        self._tables: dict[str, Table] = {}
+        self._tables: dict[str | None, Table] = {}
         """Role -> table, for users that are not told apart."""
-        self._every_user = users is None
-        self._users: dict[str | None, dict[str, Table]] = dict.fromkeys(users or (), _NOBODY)
-        self._columns: dict[tuple[str | None, str | None, str, str], Column] = {}
+        self._users: dict[str | None, dict[str | None, Table]] = dict.fromkeys(users, _NOBODY)
+        self._columns: dict[tuple[object, str | None, str, str], Column] = {}
         self._memory = Memory()
 
     def opened(self) -> Callable[[AuthzRequest], AuthzDecision]:
         """The decision function. Its usual path is nothing but look-ups."""
         tables, users, first_sight, decided = self._tables, self._users, self._first_sight, AuthzDecision
-        default = _NOBODY if self._every_user else tables
 
         def authorize(request: AuthzRequest) -> AuthzDecision:
             principal = request.principal
             try:
-                names = users.get(principal.user_id, default)[principal.role][request.resource][request.action]  # type: ignore[index]
+                names = users.get(principal.user_id, tables)[principal.role][request.resource][request.action]
                 cell = names.get(request.target)
             except KeyError:
                 cell = None
@@ -56,14 +58,14 @@ class ColumnDoor:
 
         def authorize_role(request: AuthzRequest) -> AuthzDecision:
             try:
-                cell = tables[request.principal.role][request.resource][request.action].get(request.target)  # type: ignore[index]
+                cell = tables[request.principal.role][request.resource][request.action].get(request.target)
             except KeyError:
                 cell = None
             if type(cell) is decided:
                 return cell
             return first_sight(request) if cell is None else cell(request)  # type: ignore[operator]
 
-        return authorize if users or self._every_user else authorize_role
+        return authorize if users else authorize_role
 
     def _first_sight(self, request: AuthzRequest) -> AuthzDecision:
         try:
@@ -74,18 +76,18 @@ class ColumnDoor:
         return cell(request) if isinstance(cell, Choice) else cell
 
     def _column(self, principal: Principal, resource: str, action: str) -> Column:
-        user = principal.user_id if self._every_user or principal.user_id in self._users else None
-        key = user, principal.role, resource, action
+        told_apart = principal.user_id in self._users
+        key = principal.user_id if told_apart else _ANYBODY, principal.role, resource, action
         column = self._columns.get(key)
         if column is None:
             column = self._columns[key] = self._find(principal, resource, action)
             tables = self._tables
-            if self._every_user or user is not None:
-                tables = self._users.get(user, _NOBODY)
+            if told_apart:
+                tables = self._users[principal.user_id]
                 if tables is _NOBODY:
-                    tables = self._users[user] = {}
-            tables.setdefault(principal.role or "", {}).setdefault(resource, {})[action] = column.memo
-            if self._memory.full():
+                    tables = self._users[principal.user_id] = {}
+            tables.setdefault(principal.role, {}).setdefault(resource, {})[action] = column.memo
+            if self._memory.full(_COLUMN):
                 self._forget()
         return column
 
@@ -110,10 +112,7 @@ class ColumnDoor:
     def _forget(self) -> None:
         self._tables.clear()
         self._columns.clear()
-        if self._every_user:
-            self._users.clear()
-        else:
-            self._users.update(dict.fromkeys(self._users, _NOBODY))
+        self._users.update(dict.fromkeys(self._users, _NOBODY))
         self.index.forget()
 
     def filter(self, principal: Principal, resource: str, candidates: Sequence[str]) -> list[str]:
@@ -188,15 +187,30 @@ class SoleTargetDoor(ColumnDoor):
     """
 
     def __init__(self, index: Index, template: Template, roles: frozenset[str]) -> None:
-        super().__init__(index, None if "user_id" in template.uses else ())
+        super().__init__(index, self._known_users(index, template))
         self._template, self._roles = template, roles
+
+    @staticmethod
+    def _known_users(index: Index, template: Template) -> Iterable[str | None]:
+        """The users that the policy knows, and those that every request is refused for."""
+        around = template.around("user_id")
+        if around is None:
+            return ()
+        _, before, after = around
+        names = {*index.subjects, *index.links.up, *index.links.down}
+        inner = (name[len(before) : len(name) - len(after)] for name in names)
+        known = {user for user in inner if f"{before}{user}{after}" in names}
+        return {None, EVERYTHING, *known}
 
     @staticmethod
     def fits(index: Index, template: Template) -> bool:
         """Can `template` be served so?"""
-        target = index.shape.target.field
-        alone = template.fields_of.get("target") == (target,) and template.sole.get("target") == target
-        return alone and not template.attributes
+        target, subject = index.shape.target.field, index.shape.subject.field
+        if template.fields_of.get("target") != (target,) or template.sole.get("target") != target:
+            return False
+        around = template.around("user_id")
+        by_user = "user_id" not in template.uses or (around is not None and around[0] == subject)
+        return by_user and not template.attributes
 
     def _find(self, principal: Principal, resource: str, action: str) -> Column:
         # Any target will do: the column is the same for all of them.

@@ -24,7 +24,8 @@ _OTHER_LINE = re.compile(r"\n(?!p,)")
 _MARKS = '"()[]#'
 _MARK = re.compile(r'["()\[\]#]')
 _EXTRA_TYPE = re.compile(r"p\d+")
-_SAMPLE = 1000
+_SAMPLE = 1000  # rows that tell whether a column repeats its texts
+_BLOCK = 200_000  # characters
 
 Row = TypeVar("Row", Rule, Link)
 
@@ -62,25 +63,32 @@ def read_csv(text: str, file: str, model: CasbinModel, findings: Findings, *, fr
 
 
 class _Part:
-    """Rows of one kind, as columns, on their way to becoming objects."""
+    """Rows of one kind, as columns, on their way to becoming objects. Equal texts of a column are one object."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = names
         self.columns: list[list[str]] = [[] for _ in names]
+        self.known: list[dict[str, str] | None] = [{} for _ in names]
+        """The different texts of each column; None for a column of mostly different ones, where nothing is shared."""
         self.lines: list[int] = []
         self.in_order = True
 
     def add_row(self, fields: Sequence[str], line: int) -> None:
-        for at, column in enumerate(self.columns, 1):
-            column.append(fields[at] if at < len(fields) else "")
+        for at, (column, known) in enumerate(zip(self.columns, self.known, strict=True), 1):
+            text = fields[at] if at < len(fields) else ""
+            column.append(text if known is None else known.setdefault(text, text))
         self.in_order = self.in_order and (not self.lines or self.lines[-1] < line)
         self.lines.append(line)
 
-    def add_block(self, cells: list[str], size: int, lines: list[int]) -> None:
+    def add_block(self, cells: list[str], size: int, lines: Sequence[int]) -> None:
         """Add rows of `size` fields each, row after row in `cells`, the type first."""
         for at, column in enumerate(self.columns, 1):
-            column += cells[at::size] if at < size else repeat("", len(lines))
-        self.in_order = self.in_order and not self.lines
+            texts = cells[at::size] if at < size else [""] * len(lines)
+            known = self.known[at - 1]
+            if not column and len(set(texts[:_SAMPLE])) > _SAMPLE // 2:
+                known = self.known[at - 1] = None
+            column += texts if known is None else map(known.setdefault, texts, texts)
+        self.in_order = self.in_order and (not self.lines or self.lines[-1] < lines[0])
         self.lines += lines
 
 
@@ -136,25 +144,32 @@ class _CsvReader:
         return "".join(plain).replace(", ", ","), lines, odd
 
     def read_block(self, block: str, lines: list[int]) -> None:
-        """Cut the plain rows, at once when all have as many fields."""
+        """Cut the plain rows, some thousands at once, so that what is cut off and not kept makes room for the next."""
         end = block.find("\n", 1)
         size = block.count(",", 0, end if end != -1 else len(block)) + 1
-        cells = block.replace("\n", ",\n").split(",")
-        del cells[0]
-        # INVARIANT: only a row's first field starts with a line feed, so no row can hide behind another of odd length
-        if len(cells) == size * len(lines) and set(cells[::size]) == {"\np"} and self.fits("p", size):
-            self.parts["p"].add_block(cells, size, lines)
-            return
-        rows = block.split("\n")[1:]
-        sizes = [row.count(",") + 1 for row in rows]
-        for size in sorted(set(sizes)):
-            of_size = [at for at, other in enumerate(sizes) if other == size]
-            if self.fits("p", size):
-                joined = ",".join([rows[at] for at in of_size])
-                self.parts["p"].add_block(joined.split(","), size, [lines[at] for at in of_size])
+        at = done = 0
+        while at < len(block):
+            end = block.find("\n", at + _BLOCK)
+            chunk = block[at : end if end != -1 else len(block)]
+            at += len(chunk)
+            cells = chunk.replace("\n", ",\n").split(",")
+            del cells[0]
+            of_chunk = lines[done : done + chunk.count("\n")]
+            done += len(of_chunk)
+            # INVARIANT: only a row's first field starts with a line feed, so no row can hide behind one of odd length
+            if len(cells) == size * len(of_chunk) and set(cells[::size]) == {"\np"} and self.fits("p", size):
+                self.parts["p"].add_block(cells, size, of_chunk)
             else:
-                for at in of_size:
-                    self.wrong_size("p", size, lines[at])
+                self.read_uneven(chunk.split("\n")[1:], of_chunk)
+
+    def read_uneven(self, rows: list[str], lines: list[int]) -> None:
+        """Plain rows of which not all have as many fields as the first of the file."""
+        for row, line in zip(rows, lines, strict=True):
+            fields = row.split(",")
+            if self.fits("p", len(fields)):
+                self.parts["p"].add_row(fields, line)
+            else:
+                self.wrong_size("p", len(fields), line)
 
     def read_line(self, number: int, line: str) -> None:
         stripped = line.strip(_BLANK)
@@ -225,9 +240,7 @@ class _CsvReader:
         if not part.lines:
             return [], None
         bad: set[int] = set()
-        columns = [
-            self.column(name, values, part.lines, bad) for name, values in zip(part.names, part.columns, strict=True)
-        ]
+        columns = [self.column(part, at, bad) for at in range(len(part.names))]
         values = zip(*columns, strict=True)
         fields = zip(
             values, repeat(self.file), part.lines, repeat(kind), repeat("")
@@ -239,22 +252,21 @@ class _CsvReader:
             rows.sort(key=lambda row: row.line)
         return rows, columns if part.in_order and not bad else None
 
-    def column(self, name: str, values: list[str], lines: list[int], bad: set[int]) -> Sequence[str]:
-        """`values` trimmed, checked and with equal texts being one object. Rows with a problem are added to `bad`."""
+    def column(self, part: _Part, at: int, bad: set[int]) -> Sequence[str]:
+        """The column `at`, trimmed and checked. Rows with a problem are added to `bad`."""
+        name, values, known = part.names[at], part.columns[at], part.known[at]
         check = self.fields.check_of(name)
         if check is None and self.trimmed and "" not in values:
-            return _shared(values)
-        if values.count(values[0]) == len(values):
-            clean, wrong = _looked_at({values[0]}, check or self.fields.name)
-            if not wrong:
-                return [clean[values[0]]] * len(values)
-        clean, wrong = _looked_at(set(values), check or self.fields.name)
+            return values
+        clean, wrong = _looked_at(set(values) if known is None else known, check or self.fields.name)
         if wrong:
-            for at, value in enumerate(values):
-                if value in wrong and at not in bad:
+            for row, value in enumerate(values):
+                if value in wrong and row not in bad:
                     code, message, advice = wrong[value]
-                    self.findings.error(code, self.file, lines[at], message, advice, name)
-                    bad.add(at)
+                    self.findings.error(code, self.file, part.lines[row], message, advice, name)
+                    bad.add(row)
+        if all(text is value for value, text in clean.items()):
+            return values
         return list(map(clean.__getitem__, values))
 
 
@@ -267,17 +279,7 @@ def _lines_with(mark: str, text: str) -> Iterator[int]:
         at = text.find(mark, at) if at != -1 else -1
 
 
-def _shared(values: list[str]) -> Sequence[str]:
-    """`values` with equal texts being one object, so that they compare and hash fast and take no room."""
-    sample = set(values[:_SAMPLE])
-    if len(sample) > _SAMPLE // 2:
-        return values  # mostly different names: nothing to share
-    if len(sample) == 1 and values.count(values[0]) == len(values):
-        return [values[0]] * len(values)
-    return list(map({value: value for value in set(values)}.__getitem__, values))
-
-
-def _looked_at(values: set[str], check: FieldCheck) -> tuple[dict[str, str], dict[str, tuple[str, str, str]]]:
+def _looked_at(values: Iterable[str], check: FieldCheck) -> tuple[dict[str, str], dict[str, tuple[str, str, str]]]:
     """Value -> its final text (itself when it is refused), and refused value -> (code, message, advice)."""
     clean: dict[str, str] = {}
     wrong: dict[str, tuple[str, str, str]] = {}

@@ -145,8 +145,6 @@ class Checker:
         self.flaws: list[Flaw] = []
         self.objects: set[str] = set()
         """Request columns whose attributes are read."""
-        self.rule_columns: set[str] = set()
-        """Policy columns whose text ``eval`` splices in."""
 
     def check(self, tree: ast.expr, text: str) -> list[Flaw]:
         """All flaws of `tree`, which `text` was parsed to. Empty when Casbin can evaluate it on every row."""
@@ -279,17 +277,14 @@ class Checker:
                 base = base.value
             else:
                 break
-        if not isinstance(base, ast.Name) or base.id not in self._columns:
-            return (
-                self._kind(base)
-                if isinstance(base, ast.Name)
-                else self._flaw(f"{shown_as_casbin(node)!r} reads an attribute of something that is no column")
-            )
+        shown = shown_as_casbin(node)
+        if not isinstance(base, ast.Name):
+            return self._flaw(f"{shown!r} reads an attribute of something that is no column")
+        if base.id not in self._columns:
+            return self._name(base.id)
         if base.id.startswith("p_"):
-            shown = shown_as_casbin(node)
-            return self._flaw(
-                f"{shown!r} reads an attribute of policy text, which has none", "read request columns", shown
-            )
+            message = f"{shown!r} reads an attribute of policy text, which has none"
+            return self._flaw(message, "read request columns", shown)
         self.objects.add(base.id[2:])
         return "any"
 
@@ -332,7 +327,6 @@ class Checker:
             return self._flaw("eval() does not work inside the text of a rule", token="eval")  # noqa: S106 # no secret
         match args:
             case [ast.Name(id=name)] if name.startswith("p_") and name in self._columns:
-                self.rule_columns.add(name[2:])
                 return "bool"
         return self._flaw("eval() takes one policy column", "write eval(p.COLUMN)", "eval")
 

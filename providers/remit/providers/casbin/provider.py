@@ -190,6 +190,10 @@ class CasbinAuthorizationProvider:
         """Every problem of the policy in force: warnings only, since a policy with errors never is. Sorted."""
         return list(self._snapshot.problems)
 
+    def trace(self, request: AuthzRequest) -> Explanation:
+        """The rules that took part in the decision for `request`: `explain` without the changes."""
+        return self._snapshot.trace(request)
+
     def rules(self) -> tuple[ListedRule, ...]:
         """Every rule of the policy in force, in the order of files and lines: for tools."""
         from remit.providers.casbin.listing import list_rules
@@ -216,6 +220,7 @@ class CasbinAuthorizationProvider:
                 if error is exc:
                     raise
                 raise error from exc
+            leftover: list[object] = [*self._snapshot.policy_set.rules]
             self._snapshot = snapshot
             self.loaded_at = time.time()
             self.last_reload_error = None
@@ -224,7 +229,9 @@ class CasbinAuthorizationProvider:
             if settling is not None and digests is not None:
                 settling.took(digests, accepted=True)
             logger.info("policy %s is in force (%d rules)", snapshot.version, len(snapshot.policy_set.rules))
-            return snapshot
+        while leftover:  # piece by piece: freeing 100,000 rules at once would hold up every other thread
+            del leftover[-_PIECE:]
+        return snapshot
 
     async def areload(self) -> PolicySnapshot:
         """`reload` in a worker thread."""
@@ -282,12 +289,14 @@ class CasbinAuthorizationProvider:
             self._watch.reborn()
 
 
+_PIECE: Final = 1000
+
 _providers: Final[weakref.WeakSet[CasbinAuthorizationProvider]] = weakref.WeakSet()
 
 
 def _after_fork_in_child() -> None:
     for provider in list(_providers):
-        pass
+        provider._after_fork()
 
 
 if hasattr(os, "register_at_fork"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from remit.authz.types import AuthzDecision, AuthzRequest, Principal
 from remit.authz.vocabulary import unsafe_target, visibility_action
@@ -13,6 +13,8 @@ from remit.providers.casbin.memory import LONGEST, Memory
 from remit.providers.casbin.templates import Asked, Refused, Template
 
 Values = Sequence[Any]
+_LEVELS: Final = 4
+"""What a remembered answer costs of the memory: it may bring a dict for each level."""
 
 
 class Engine(Protocol):
@@ -125,7 +127,7 @@ class TemplateDoor:
             for step in (*steps, principal.role, request.resource, request.action):
                 node = node.setdefault(step, {})
             node[request.target] = cell
-        if self._memory.full():
+        if self._memory.full(len(self._template.attributes) + _LEVELS):
             self._forget()
         return cell(request) if isinstance(cell, Choice) else cell
 

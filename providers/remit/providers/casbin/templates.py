@@ -124,11 +124,12 @@ class Template:
         ValueError: A template cannot be read, or their number is not that of the columns.
     """
 
-    __slots__ = ("_fields", "attributes", "fields_of", "objects", "sole", "uses")
+    __slots__ = ("_fields", "_texts", "attributes", "fields_of", "objects", "sole", "uses")
 
     def __init__(self, texts: Sequence[str], columns: Sequence[str]) -> None:
         if len(texts) != len(columns):
             raise ValueError(f"{len(texts)} templates for {len(columns)} request columns ({', '.join(columns)})")
+        self._texts = tuple(texts)
         self._fields = tuple(self._field(text) for text in texts)
         self.uses = frozenset(name for _, names in self._fields for name in names)
         """Every placeholder that occurs."""
@@ -175,6 +176,14 @@ class Template:
             Refused: A value is missing or could be mistaken for another.
         """
         return [context_fields(asked[0], context) if render is None else render(asked) for render, _ in self._fields]
+
+    def around(self, use: str) -> tuple[int, str, str] | None:
+        """(column, text before, text after) if `use` is the only placeholder of one column, and in no other."""
+        columns = self.fields_of.get(use, ())
+        if len(columns) != 1 or self._fields[columns[0]][1] != (use,):
+            return None
+        before, _, after = self._texts[columns[0]].partition(f"{{{use}}}")
+        return columns[0], before, after
 
     def check_roles(
         self,
