@@ -6,7 +6,6 @@ import threading
 from collections import OrderedDict
 from datetime import UTC, datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,9 +52,8 @@ class TestCanonical:
             ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
             ({"a": (1, 2)}, {"a": [1, 2]}),
             ({"a": OrderedDict(x=1)}, {"a": {"x": 1}}),
-            ({"a": Path("/tmp/x")}, {"a": "/tmp/x"}),
         ],
-        ids=["order", "tuple", "mapping", "path"],
+        ids=["order", "tuple", "mapping"],
     )
     def test_equal(self, one: Any, other: Any) -> None:
         assert canonical(one) == canonical(other)

@@ -66,7 +66,7 @@ class TestEveryStyle:
         graph, model = agent(world.enforcer, tools, calls(mail(copies="2")), checkpointer=InMemorySaver())
         config = thread()
 
-        await run(graph, style, context=dict(GINA), config=config)
+        await run(graph, style, context={"user_id": "gina"}, config=config)
         (question,) = pending(graph, config)
 
         assert sent == []
@@ -80,7 +80,7 @@ class TestEveryStyle:
             "reject",
             "edit",
         }
-        context = dict(GINA)
+        context = {"user_id": "gina"}
         state = await run(graph, style, Command(resume=APPROVE), context=context, config=config)
         assert sent == [("bob", 2)]
         assert answers(state)["call_1"].content == "sent"

@@ -1,15 +1,15 @@
 """The values that every decision is made of. All are immutable and safe to share between threads and tasks.
 
-Construction sits on the hot path next to a sub-microsecond decision, so `Principal` and `AuthzRequest` write their
-slots directly and remember which strings they have already found clean.
+Construction sits on the hot path next to a sub-microsecond decision: `Principal` and `AuthzRequest` are filled as
+drafts before they are frozen, and the strings found clean are remembered.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from operator import is_ as _is
-from typing import Any, Final, Literal, NoReturn
+from typing import Any, Final, Literal, NoReturn, cast
 
 from remit.authz.vocabulary import flaw
 
@@ -151,8 +151,8 @@ class Principal:
     attributes: Mapping[str, Any] = field(default=EMPTY)
     """JSON values that conditions may read as ``r.ctx.principal.attributes.NAME``; deep-frozen."""
 
-    def __init__(
-        self,
+    def __new__(
+        cls,
         user_id: str | None = None,
         role: str | None = None,
         oauth_provider: str | None = None,
@@ -160,7 +160,7 @@ class Principal:
         channel_user_id: str | None = None,
         is_internal: bool = False,
         attributes: Mapping[str, Any] = EMPTY,
-    ) -> None:
+    ) -> Principal:
         if user_id is not None and (type(user_id) is not str or user_id not in _CLEAN):
             user_id = _identity("user_id", user_id)
         if role is not None and (type(role) is not str or role not in _CLEAN):
@@ -174,25 +174,39 @@ class Principal:
         if is_internal is not False and is_internal is not True:
             raise TypeError(f"is_internal must be a bool, got {type(is_internal).__name__}")
         if attributes is not EMPTY:
-            if not isinstance(attributes, Mapping):
-                raise TypeError(f"attributes must be a Mapping, got {type(attributes).__name__}")
-            attributes = deep_freeze(attributes)
-        _set_user_id(self, user_id)
-        _set_role(self, role)
-        _set_oauth_provider(self, oauth_provider)
-        _set_oauth_id(self, oauth_id)
-        _set_channel_user_id(self, channel_user_id)
-        _set_is_internal(self, is_internal)
-        _set_attributes(self, attributes)
+            attributes = _frozen_mapping("attributes", attributes)
+        draft = _PrincipalDraft()
+        draft.user_id = user_id
+        draft.role = role
+        draft.oauth_provider = oauth_provider
+        draft.oauth_id = oauth_id
+        draft.channel_user_id = channel_user_id
+        draft.is_internal = is_internal
+        draft.attributes = attributes
+        draft.__class__ = Principal  # type: ignore[assignment]  # same slots
+        return cast("Principal", draft)
+
+    def __init_subclass__(cls) -> None:
+        raise TypeError("Principal cannot be subclassed: a subclass could answer differently at every look")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Principal, tuple(getattr(self, name.name) for name in fields(self)))
 
 
-_set_user_id = Principal.__dict__["user_id"].__set__
-_set_role = Principal.__dict__["role"].__set__
-_set_oauth_provider = Principal.__dict__["oauth_provider"].__set__
-_set_oauth_id = Principal.__dict__["oauth_id"].__set__
-_set_channel_user_id = Principal.__dict__["channel_user_id"].__set__
-_set_is_internal = Principal.__dict__["is_internal"].__set__
-_set_attributes = Principal.__dict__["attributes"].__set__
+class _PrincipalDraft:
+    """A `Principal` while it is made. With the same slots, its class can be exchanged for the frozen one.
+
+    Writing seven slots through a frozen class's descriptors costs three times as much as the decision itself.
+    """
+
+    __slots__ = ("attributes", "channel_user_id", "is_internal", "oauth_id", "oauth_provider", "role", "user_id")
+    user_id: str | None
+    role: str | None
+    oauth_provider: str | None
+    oauth_id: str | None
+    channel_user_id: str | None
+    is_internal: bool
+    attributes: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -211,37 +225,50 @@ class AuthzRequest:
     context: Mapping[str, Any] = field(default=EMPTY)
     """What conditions may read as ``r.ctx.…``: ``args`` (the call's arguments as JSON) and ids. Copied, one level."""
 
-    def __init__(
-        self, principal: Principal, resource: str, action: str, target: str, context: Mapping[str, Any] = EMPTY
-    ) -> None:
-        if type(principal) is not Principal and not isinstance(principal, Principal):
+    def __new__(
+        cls, principal: Principal, resource: str, action: str, target: str, context: Mapping[str, Any] = EMPTY
+    ) -> AuthzRequest:
+        if type(principal) is not Principal:
             raise TypeError(f"principal must be a Principal, got {type(principal).__name__}")
         if not (
             type(resource) is str and resource and type(action) is str and action and type(target) is str and target
         ):
             resource, action, target = _name("resource", resource), _name("action", action), _name("target", target)
-        if type(context) is not FrozenDict:
+        if context is not EMPTY and type(context) is not FrozenDict:
             if not isinstance(context, Mapping):
                 raise TypeError(f"context must be a Mapping, got {type(context).__name__}")
             context = FrozenDict(context)
-        _set_principal(self, principal)
-        _set_resource(self, resource)
-        _set_action(self, action)
-        _set_target(self, target)
-        _set_context(self, context)
+        draft = _RequestDraft()
+        draft.principal = principal
+        draft.resource = resource
+        draft.action = action
+        draft.target = target
+        draft.context = context
+        draft.__class__ = AuthzRequest  # type: ignore[assignment]  # same slots
+        return cast("AuthzRequest", draft)
+
+    def __init_subclass__(cls) -> None:
+        raise TypeError("AuthzRequest cannot be subclassed: a subclass could answer differently at every look")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (AuthzRequest, tuple(getattr(self, name.name) for name in fields(self)))
+
+
+class _RequestDraft:
+    """An `AuthzRequest` while it is made; see `_PrincipalDraft`."""
+
+    __slots__ = ("action", "context", "principal", "resource", "target")
+    principal: Principal
+    resource: str
+    action: str
+    target: str
+    context: Mapping[str, Any]
 
 
 def _name(what: str, value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise ValueError(f"{what} must be a non-empty str, got {value!r}")
     return str.__str__(value)
-
-
-_set_principal = AuthzRequest.__dict__["principal"].__set__
-_set_resource = AuthzRequest.__dict__["resource"].__set__
-_set_action = AuthzRequest.__dict__["action"].__set__
-_set_target = AuthzRequest.__dict__["target"].__set__
-_set_context = AuthzRequest.__dict__["context"].__set__
 
 
 @dataclass(frozen=True, slots=True)

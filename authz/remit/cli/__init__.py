@@ -9,7 +9,7 @@ __all__ = ["entry_point", "main"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command. Results go to stdout, messages to stderr; nothing is raised.
+    """Run one command. Results go to stdout, messages to stderr; only a closed stdout raises (`BrokenPipeError`).
 
     Args:
         argv: The arguments without the program's name; None: those of the process.

@@ -32,8 +32,9 @@ def run(argv: list[str]) -> int:
         except typer.TyperException as exc:
             complain(_usage(exc, argv))
         except ConfigError as exc:
-            for line in str(exc).splitlines():
-                complain(line)
+            errors = [str(problem) for problem in exc.problems if problem.severity == "error"]
+            for message in errors or [str(exc)]:
+                complain(message)
         except AuthzError as exc:
             complain(f"remit: {exc}")
         except (KeyboardInterrupt, typer.Abort):

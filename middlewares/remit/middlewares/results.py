@@ -11,6 +11,8 @@ from typing import Any, Final, Literal, TypedDict
 from langchain_core.messages import ToolMessage
 from langgraph.types import Command
 
+from remit.authz.vocabulary import flaw
+
 ToolResult = ToolMessage | Command[Any]
 Scope = Literal["tool", "invocation"]
 
@@ -127,10 +129,15 @@ def shown_name(name: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """`text` with everything a reader or a line-based log cannot see written out as ``\\uXXXX``."""
+    """`text` with everything a reader or a line-based log cannot see written out: ``\\u000a``."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)
+    return "".join(char if char == " " or flaw(char) is None else _spelled_out(char) for char in text)
+
+
+def _spelled_out(char: str) -> str:
+    point = ord(char)
+    return f"\\u{point:04x}" if point <= 0xFFFF else f"\\U{point:08x}"
 
 
 _LANGGRAPH_LIST: Final = "is not a valid tool, try one of ["

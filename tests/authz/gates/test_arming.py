@@ -193,7 +193,7 @@ class TestForeseen:
         for _ in range(3):
             try:
                 expected = StructuredTool._to_args_and_kwargs(subject, dict(sent), "c")
-            except ValueError:
+            except Exception:  # some schemas are beyond LangChain itself
                 expected = None
             _, foreseen = foresee(subject, sent, "c", None)
             assert (foreseen and foreseen.ready) == expected

@@ -14,7 +14,7 @@ roles:
   guest: {tools: {allow: [read_file, "mcp__db__*"], ask: [bash]}, models: {allow: "*"}, routes: {allow: ["threads:*"]}}
 """
 POLICY = """\
-p, *, *, *, *, deny, r.ctx.principal.attributes.locked == true
+p, *, *, *, *, deny, r.ctx.principal.attributes.locked == True
 p, role:guest, tool, bash, call, deny,
 """
 

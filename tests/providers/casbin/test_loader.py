@@ -97,6 +97,35 @@ class TestFiles:
             "r.yaml:2: users.alice: unknown role 'role:admin'; define it under 'roles'",
         ]
 
+    @pytest.mark.parametrize(
+        ("role", "code"),
+        [
+            pytest.param("user", None, id="declared"),
+            pytest.param("auditor", None, id="in-a-role-row"),
+            pytest.param("usr", "warning undeclared-role", id="short-slip"),
+            pytest.param("service", "warning undeclared-role", id="new"),
+            pytest.param("User", "error unknown-role", id="case"),
+            pytest.param("operater", "error unknown-role", id="slip"),
+        ],
+    )
+    def test_rules_for_a_role_that_no_roles_file_declares(self, tmp_path: Path, role: str, code: str | None) -> None:
+        write(tmp_path, r_yaml="roles: {user: {tools: {allow: [x]}}, operator: {inherits: [user]}}\n")
+        write(
+            tmp_path, p_csv=f"p, {role}, tool, bash, call, deny\ng, user:u, auditor\np, auditor, tool, y, call, ask\n"
+        )
+        try:
+            found = load(tmp_path, "r.yaml", "p.csv").problems
+        except PolicyError as exc:
+            found = exc.problems
+        assert [f"{p.severity} {p.code}" for p in found] == ([code] if code else [])
+        assert all((p.file, p.line) == ("p.csv", 1) for p in found)
+
+    def test_roles_that_differ_in_case_alone_are_reported(self, tmp_path: Path) -> None:
+        write(tmp_path, p_csv=ROW + "p, Admin, tool, x, call, deny\n")
+        assert [str(problem) for problem in load(tmp_path, "p.csv").problems] == [
+            "p.csv:1: the role 'role:admin' is almost 'role:Admin'; did you mean 'role:Admin'?"
+        ]
+
     def test_absolute_paths_and_links(self, tmp_path: Path) -> None:
         write(tmp_path, a_csv=ROW)
         (tmp_path / "link.csv").symlink_to("a.csv")

@@ -42,7 +42,7 @@ def check_set(
     objects = check_rows(table, shape, functions, findings)
     check_links(table, shape, links, declared, findings, complete=complete)
     if table.model.native:
-        check_native(table, resources, findings)
+        check_native(table, links, declared, resources, findings)
     if not ascii_only:
         _check_deceiving_names(table, shape.rules, links, declared, resources, findings)
     return objects | shape.objects

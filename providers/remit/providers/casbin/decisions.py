@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
-from remit.authz.types import APPROVAL, AuthzDecision, AuthzReason, AuthzRequest, Obligation, Principal
+from remit.authz.types import APPROVAL, EMPTY, AuthzDecision, AuthzReason, AuthzRequest, Obligation, Principal
 from remit.providers.casbin.rules import Effect, Rule
 
 _STOPS: Final = {
@@ -100,6 +100,25 @@ def answer(condition: Condition, request: AuthzRequest) -> bool | None:
         return None
 
 
+_write_allow, _write_reasons, _write_policy_id, _write_version, _write_obligations, _write_metadata, _write_asks = (
+    AuthzDecision.__dict__[name].__set__
+    for name in ("allow", "reasons", "policy_id", "policy_version", "obligations", "metadata", "asks")
+)
+
+
+def _settled(allow: bool, reasons: tuple[AuthzReason, ...], policy_id: str, version: str) -> AuthzDecision:
+    """What the constructor makes of the same values, at a quarter of its price: they need no checks."""
+    made = object.__new__(AuthzDecision)
+    _write_allow(made, allow)
+    _write_reasons(made, reasons)
+    _write_policy_id(made, policy_id)
+    _write_version(made, version)
+    _write_obligations(made, ())
+    _write_metadata(made, EMPTY)
+    _write_asks(made, False)
+    return made
+
+
 Cell = AuthzDecision | Choice
 """What is remembered for a name."""
 
@@ -130,8 +149,12 @@ class Decisions:
         made = self._made.get(row)
         if made is None:
             effect, policy_id = self.effects[row], self.rules[row].policy_id
-            asks = (Obligation(APPROVAL, policy_id),) if effect == "ask" else ()
-            made = AuthzDecision(effect == "allow", _REASONS[effect], policy_id, self.version, asks)
+            if effect == "ask":
+                made = AuthzDecision(
+                    False, _REASONS[effect], policy_id, self.version, (Obligation(APPROVAL, policy_id),)
+                )
+            else:
+                made = _settled(effect == "allow", _REASONS[effect], policy_id, self.version)
             made = self._made.setdefault(row, made)
         return made
 

@@ -54,6 +54,7 @@ class Index:
         """Subject, or (subject, compared values) -> the rules: a lone number, or a finder."""
         self._columns: dict[tuple[frozenset[str], tuple[str, ...]], Column] = {}
         self._fill(unreadable)
+        links.prepare()
         self.subjects = frozenset(key[0] if shape.keys else key for key in self._store)
         """Every subject that some rule names."""
         self._everyone = shape.subject.star and "*" in self.subjects
@@ -110,12 +111,14 @@ class Index:
 
     def _finders(self, subjects: Iterable[str], values: tuple[str, ...]) -> Iterator[Finder[int]]:
         keys: Iterable[Any] = subjects
-        if values:
+        if True in self._stars:
             wanted = [
                 (value, "*") if star and value != "*" else (value,)
                 for value, star in zip(values, self._stars, strict=True)
             ]
             keys = product(subjects, *wanted)
+        elif values:
+            keys = [(subject, *values) for subject in subjects]
         for key in keys:
             held = self._store.get(key)
             if type(held) is Finder:

@@ -2,31 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import product
 
 from remit.authz.vocabulary import RESOURCES, unsafe_target
 from remit.providers.casbin.effects import ALLOW, DENY
 from remit.providers.casbin.findings import Findings, did_you_mean
-from remit.providers.casbin.native import EVERYONE
+from remit.providers.casbin.names import SimilarRoles
+from remit.providers.casbin.native import EVERYONE, ROLE
 from remit.providers.casbin.rowchecks import report
-from remit.providers.casbin.rules import Rule
+from remit.providers.casbin.rules import Link, Rule
 from remit.providers.casbin.table import Table
 
 _GLOB = frozenset("*?[{\\")
 _SUB, _RES, _OBJ, _ACT, _EFT, _COND = range(6)
 
 
-def check_native(table: Table, resources: Collection[str], findings: Findings) -> None:
+def check_native(
+    table: Table, links: Iterable[Link], declared: Collection[str], resources: Collection[str], findings: Findings
+) -> None:
     """Report rules of remit's own model that are never asked for, and conditions that cannot be evaluated.
 
     Args:
+        declared: Roles that some `roles.yaml` declares.
         resources: Resource types of this deployment beside the built-in ones.
     """
+    _check_subjects(table, links, declared, findings)
     _check_vocabulary(table, resources, findings)
     _check_targets(table, findings)
     _check_shadows(table, findings)
     _check_conditions(table, findings)
+
+
+def _check_subjects(table: Table, links: Iterable[Link], declared: Collection[str], findings: Findings) -> None:
+    """Roles that only rules mention: misspelled, probably, where roles are declared or case alone tells them apart.
+
+    Denials of a role that nobody has would be lost without a word.
+    """
+    roles = {name for name in table.distinct("sub") if name.startswith(ROLE)}
+    if declared:
+        known = set(declared).union(*(link.values for link in links))
+        similar = SimilarRoles(declared)
+        wrong = {name: similar.to(name) for name in roles - known}
+    else:
+        folded: dict[str, str] = {}
+        wrong = {
+            name: folded[key]
+            for name in sorted(roles)
+            if folded.setdefault(key := "".join(name.split()).casefold(), name) != name
+        }
+    told: set[str] = set()
+    for rule in table.having("sub", wrong):
+        name = rule.values[_SUB]
+        if name in told:
+            continue
+        told.add(name)
+        if (other := wrong[name]) is None:
+            message, advice = f"no roles file declares {name!r}", f"add '{name.removeprefix(ROLE)}: {{}}' to it"
+            hint = did_you_mean(name, declared)
+            report(rule, False, "undeclared-role", message, f"{hint} If not, {advice}" if hint else advice, findings)
+        else:
+            message = f"the role {name!r} is almost {other!r}"
+            report(rule, bool(declared), "unknown-role", message, f"did you mean {other!r}?", findings)
 
 
 def _check_vocabulary(table: Table, resources: Collection[str], findings: Findings) -> None:

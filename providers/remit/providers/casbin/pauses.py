@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -38,17 +37,3 @@ def collector_at_rest() -> Iterator[None]:
                     gc.freeze()
                     gc.unfreeze()
                     gc.enable()
-
-
-def let_go(remains: list[object]) -> None:
-    """Drop the references in `remains` a few at a time, so that freeing them never holds up other threads for long.
-
-    Args:
-        remains: Emptied. Nobody else should refer to what is in it.
-    """
-    while remains:
-        del remains[-_STEP:]
-        time.sleep(0)
-
-
-_STEP = 500

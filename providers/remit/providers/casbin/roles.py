@@ -38,6 +38,17 @@ class RoleGraph:
         """`name` and every member of it, nearest first."""
         return _reached(name, self.down, self._below)
 
+    def prepare(self, room: int = 100_000) -> None:
+        """Look up now what every role stands for, so that the first decision of a principal need not.
+
+        Args:
+            room: Names that may be held for it.
+        """
+        for role in self.down:
+            room -= len(self.above(role))
+            if room < 0:
+                return
+
     def too_long_for_casbin(self) -> tuple[str, str] | None:
         """A member and a role of it that are further apart than Casbin looks, or None."""
         far = set(self.up)  # names with a chain of at least 1, 2, … links above them
@@ -57,8 +68,13 @@ class RoleGraph:
 def _reached(name: str, edges: dict[str, list[str]], known: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
     found = known.get(name)
     if found is None:
-        if name not in edges:
+        nearest = edges.get(name)
+        if nearest is None:
             return (name,)  # not remembered: anybody may ask about any name
+        beyond = known.get(nearest[0]) if len(nearest) == 1 else None
+        if beyond is not None and name not in beyond:
+            found = known[name] = (name, *beyond)
+            return found
         order = {name: None}
         todo = [name]
         for at in todo:

@@ -94,10 +94,6 @@ class PolicySnapshot:
         """
         return self._door.filter(principal, resource_type, candidates)
 
-    def remains(self) -> list[object]:
-        """What is slow to free in one go once this snapshot is out of use: for `pauses.let_go`."""
-        return [*self.policy_set.rules, *self.policy_set.links]
-
     def trace(self, request: AuthzRequest) -> Explanation:
         """The decision for `request` and how it came about. For operators; not made for speed."""
         decision = self.authorize(request)

@@ -20,6 +20,8 @@ logger = logging.getLogger("remit.providers.casbin")
 
 STEP_MS: Final = 25
 LOOK_MS: Final = 100
+_LOOKS_WITHOUT: Final = 50
+"""Looks before notifications are asked for again after they failed."""
 _START_SECONDS: Final = 1.0
 _CLOSE_SECONDS: Final = 5.0
 
@@ -83,17 +85,20 @@ class PolicyWatch:
     def _run(self, stop: threading.Event) -> None:
         told = False
         while not stop.is_set():
+            looks = 1
             points = self._points()
             try:
                 if points:
                     self._follow(points, stop)
             except Exception as exc:  # out of watches, a folder that just vanished: looking still works
                 self._on.set()
+                looks = _LOOKS_WITHOUT
                 if not told:
                     logger.warning("no file system notifications for the policy files, looking instead: %s", exc)
                     told = True
-            if self._tick() is False or stop.wait(LOOK_MS / 1000):
-                return
+            for _ in range(looks):
+                if self._tick() is False or stop.wait(LOOK_MS / 1000):
+                    return
 
     def _follow(self, points: _Points, stop: threading.Event) -> None:
         """Look at every notification, and every so often without one, until the folders are not the same any more."""
