@@ -24,7 +24,7 @@ BITS = st.one_of(
 )
 EDIT = st.tuples(st.floats(0, 1), st.integers(0, 12), BITS)
 NAME = st.sampled_from(sorted(STARTER))
-LIMITS = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+LIMITS = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def ended(*argv: str) -> tuple[int, str]:

@@ -170,7 +170,7 @@ class ModelContext(BaseModel):
 @pytest.mark.parametrize("style", STYLES)
 async def test_every_kind_of_context(style: str, policy: Any, schema: Any, make: Any) -> None:
     """A context may be a mapping, a dataclass or a model; role and id are read from each."""
-    world = policy(allow("admin", "bash"))
+    world = policy(allow("admin", "bash"), allow("guest", "other"))
     graph, model = agent(world.enforcer, [bash], calls(call("bash", {"command": "ls"})), context_schema=schema)
     state = await run(graph, style, context=make(user_id="root", user_role="admin"))
     assert answers(state)["call_1"].content == "ran"
