@@ -185,3 +185,20 @@ def test_guardrails_resolve_in_their_own_group() -> None:
     assert resolve_guardrail_provider(load_config({"guardrails": {**section, "enabled": False}})) is None
     with pytest.raises(ConfigError, match=r"guardrails\.provider\.use: no installed distribution registers 'casbin'"):
         resolve_guardrail_provider(load_config({"guardrails": {"enabled": True, "provider": {"use": "casbin"}}}))
+
+
+def test_the_vocabulary_reaches_the_provider(tmp_path: Path) -> None:
+    (tmp_path / "policy.csv").write_text("p, role:guest, report, weekly, use, allow,\n")
+    (tmp_path / "authz.yaml").write_text(
+        "authorization:\n  enabled: true\n  vocabulary: {resources: [report]}\n"
+        "  provider: {use: casbin, config: {policies: [policy.csv]}}\n"
+    )
+    provider: Any = resolve_authorization_provider(load_config(tmp_path / "authz.yaml"))
+    assert provider.lint() == []
+    assert provider.authorize(AuthzRequest(Principal("u", "guest"), "report", "use", "weekly")).allow is True
+
+    (tmp_path / "authz.yaml").write_text(
+        "authorization:\n  enabled: true\n  provider: {use: casbin, config: {policies: [policy.csv]}}\n"
+    )
+    provider = resolve_authorization_provider(load_config(tmp_path / "authz.yaml"))
+    assert "report" in str(provider.lint()[0])

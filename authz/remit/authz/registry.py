@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from inspect import signature
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -111,7 +112,7 @@ class _Builder:
         from_config = getattr(target, "from_config", None)
         try:
             if callable(from_config):
-                return from_config(options, base_dir=self.config.base_dir)
+                return from_config(options, **self._surroundings(from_config))
             return target(**options)
         except ConfigError as exc:
             if exc.problems:
@@ -120,6 +121,13 @@ class _Builder:
         except Exception as exc:
             what = f"{spec.use!r} cannot be built: {type(exc).__name__}: {exc}"
             raise self._problem((*at, "config"), what, "correct its config") from exc
+
+    def _surroundings(self, from_config: Callable[..., Any]) -> dict[str, Any]:
+        """The folder of the configuration, and the extra resource types for who has a parameter for them."""
+        around: dict[str, Any] = {"base_dir": self.config.base_dir}
+        if "resources" in signature(from_config).parameters:
+            around["resources"] = self.config.vocabulary.resources
+        return around
 
     def _nested(self, value: Any, at: _Path) -> Any:
         if isinstance(value, Mapping) and "use" in value and set(value) <= {"use", "config"}:

@@ -100,7 +100,7 @@ def _failure(
     if expectation.reason is None:
         if decision.metadata.get("failure"):
             return f"the provider failed ({code}): {_messages(decision)}"
-        if False:
+        if code == UNKNOWN_ROLE:
             return f"{_unknown(role, provider)}; if that is what you test, add `reason: {UNKNOWN_ROLE}`"
     by = f" by {decision.policy_id}" if decision.policy_id else ""
     if got != expectation.decision:

@@ -162,10 +162,10 @@ class NativeDoor(ColumnDoor):
         if role not in self._roles:
             what = "the principal has no role" if role is None else f"the policy knows no role {role!r}"
             raise Refused("authz.unknown_role", what)
-        names = [f"{ROLE}{role}"]
+        subjects = self.index.effective(f"{ROLE}{role}")
         if principal.user_id in self._users:
-            names.insert(0, f"{USER}{principal.user_id}")
-        return self.index.column(names, (resource, action))
+            subjects |= self.index.effective(f"{USER}{principal.user_id}")
+        return self.index.column(subjects, (resource, action))
 
     def subjects(self, request: AuthzRequest) -> tuple[str, ...]:
         principal, above = request.principal, self.index.links.above

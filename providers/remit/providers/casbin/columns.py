@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from remit.authz.types import AuthzDecision, Principal
@@ -54,45 +54,63 @@ class Scales:
         return Choice(steps, decisions.nothing)
 
 
-class Column:
-    """The rules for one set of subjects and one combination of compared values, looked up by target."""
+class Patterns:
+    """The rules of a column whose targets are more than plain names."""
 
-    __slots__ = (
-        "_everything",
-        "_exact",
-        "_globs",
-        "_heads",
-        "_lengths",
-        "_names",
-        "_patterned",
-        "_scales",
-        "_uses",
-        "memo",
-    )
+    __slots__ = ("_finders", "_heads", "_lengths", "_uses", "everything", "globs")
 
-    def __init__(self, finders: Iterable[Finder[int]], scales: Scales) -> None:
-        self._scales = scales
-        self._exact: list[dict[str, int | list[int]]] = []
-        self._patterned: list[Finder[int]] = []
-        self._everything: list[int] = []
-        self._globs = False
+    def __init__(self, finders: list[Finder[int]], *, globs: bool) -> None:
+        self.everything = [row for finder in finders for row in finder.everything]
+        self._finders = [finder for finder in finders if finder.patterned]
+        self.globs = globs
         self._heads: list[dict[str, Bucket[int]]] = []
         self._lengths: list[int] = []
         self._uses = 0
-        for finder in finders:
-            self._exact.append(finder.exact)
-            if finder.patterned:
-                self._patterned.append(finder)
-            if finder.everything:
-                self._everything += finder.everything
-            self._globs = finder.reading.kind == "globMatch"
+
+    def match(self, target: str, key: str, found: list[int]) -> None:
+        """Add to `found` the numbers of the rules that match `target`, whose collapsed form is `key`."""
+        found += self.everything
+        heads = self._heads
+        if len(heads) != 1:
+            if not heads:
+                heads = [finder.heads() for finder in self._finders]
+                self._lengths = sorted({length for finder in self._finders for length in finder.lengths})
+                self._heads = heads
+            self._uses += 1
+            if self._uses == _MERGE_AFTER and heads:
+                self._heads = heads = [merged(heads)]
+        sure = not self.globs or "/" not in target
+        for length in self._lengths:
+            start = key[:length]
+            for buckets in heads:
+                bucket = buckets.get(start)
+                if bucket is not None:
+                    bucket.collect(target, sure, found)
+
+
+class Column:
+    """The rules for one set of subjects and one combination of compared values, looked up by target.
+
+    Args:
+        exact: Rules by plain target; a lone rule needs no list.
+        patterns: The other rules, if there are any.
+        globs: Targets are read by globMatch.
+        scales: Of the policy.
+    """
+
+    __slots__ = ("_exact", "_globs", "_names", "_patterns", "_scales", "memo")
+
+    def __init__(
+        self, exact: list[dict[str, int | list[int]]], patterns: Patterns | None, scales: Scales, *, globs: bool
+    ) -> None:
+        self._exact, self._patterns, self._scales, self._globs = exact, patterns, scales, globs
         self.memo: dict[str, Cell] = {}
         """Names met so far. Whoever writes to it keeps it bounded."""
         self._names: tuple[frozenset[str], dict[str, Choice]] | None = None
 
     def rows(self, target: str) -> list[int]:
         """The numbers of the rules that match `target`, conditions left aside, in policy order."""
-        found = self._everything.copy()
+        found: list[int] = []
         key = collapse(target) if self._globs and "/" in target else target
         for exact in self._exact:
             held = exact.get(key)
@@ -101,29 +119,11 @@ class Column:
                     found.append(held)
                 else:
                     found += held  # type: ignore[arg-type]  # no int, so a list of them
-        if self._patterned:
-            self._match_patterns(target, key, found)
+        if self._patterns is not None:
+            self._patterns.match(target, key, found)
         if len(found) > 1:
             found.sort()
         return found
-
-    def _match_patterns(self, target: str, key: str, found: list[int]) -> None:
-        heads = self._heads
-        if len(heads) != 1:
-            if not heads:
-                heads = [finder.heads() for finder in self._patterned]
-                self._lengths = sorted({length for finder in self._patterned for length in finder.lengths})
-                self._heads = heads
-            self._uses += 1
-            if self._uses == _MERGE_AFTER:
-                self._heads = heads = [merged(heads)]
-        sure = not self._globs or "/" not in target
-        for length in self._lengths:
-            start = key[:length]
-            for buckets in heads:
-                bucket = buckets.get(start)
-                if bucket is not None:
-                    bucket.collect(target, sure, found)
 
     def cell(self, target: str) -> Cell:
         """The decision for `target`, or the choice that the request's arguments must make."""
@@ -154,7 +154,7 @@ class Column:
     def _known(self) -> tuple[frozenset[str], dict[str, Choice]] | None:
         """(names allowed or asked, names that conditions decide), or None where more than plain names take part."""
         decisions = self._scales.decisions
-        if self._patterned or self._everything or decisions.effect not in _BY_NAME:
+        if self._patterns is not None or decisions.effect not in _BY_NAME:
             return None
         if sum(map(len, self._exact)) > _SET_UP_TO:
             return None

@@ -6,13 +6,13 @@ combination of the compared columns, and a column knows the decision for every n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from operator import itemgetter
 from typing import Any, Final
 
 from remit.authz.types import AuthzDecision
-from remit.providers.casbin.columns import Column, Scales
+from remit.providers.casbin.columns import Column, Patterns, Scales
 from remit.providers.casbin.decisions import Cell, Condition, Decisions
 from remit.providers.casbin.finder import Finder, Reading
 from remit.providers.casbin.matcher import CommonShape
@@ -54,12 +54,16 @@ class Index:
         """Subject, or (subject, compared values) -> the rules: a lone number, or a finder."""
         self._columns: dict[tuple[frozenset[str], tuple[str, ...]], Column] = {}
         self._fill(unreadable)
-        links.prepare()
         self.subjects = frozenset(key[0] if shape.keys else key for key in self._store)
         """Every subject that some rule names."""
-        self._everyone = shape.subject.star and "*" in self.subjects
+        everyone = shape.subject.star and "*" in self.subjects
+        self._everyone = frozenset({"*"} if everyone else ())
         starred = [{key[place + 1] for key in self._store} for place in range(len(shape.keys))]
         self._stars = tuple(key.star and "*" in values for key, values in zip(shape.keys, starred, strict=True))
+        self._effective: dict[str, frozenset[str]] = {}
+        """Whom a member of some role stands for, as far as there are rules."""
+        if shape.role is not None:
+            links.prepare()
 
     def _fill(self, unreadable: Unreadable) -> None:
         shape, store, values = self.shape, self._store, self._values
@@ -93,23 +97,24 @@ class Index:
         finder.add(self._values[row][self.shape.target.column], row)
         return finder
 
-    def column(self, names: Iterable[str], values: tuple[str, ...]) -> Column:
-        """The column for whoever goes by all of `names` at once, and these values of the compared columns."""
-        known = self.subjects
-        if self.shape.role is None:
-            subjects = {name for name in names if name in known}
-        else:
-            above = self.links.above
-            subjects = {name for start in names for name in above(start) if name in known}
-        if self._everyone:
-            subjects.add("*")
-        key = frozenset(subjects), values
-        found = self._columns.get(key)
+    def effective(self, name: str) -> frozenset[str]:
+        """Everybody in whose name rules are looked up for `name`, as far as there are rules."""
+        found = self._effective.get(name)
         if found is None:
-            found = self._columns[key] = Column(self._finders(subjects, values), self.scales)
+            if self.shape.role is None or name not in self.links.up:
+                return self._everyone | {name} if name in self.subjects else self._everyone
+            found = self._everyone.union(self.subjects.intersection(self.links.above(name)))
+            self._effective[name] = found
         return found
 
-    def _finders(self, subjects: Iterable[str], values: tuple[str, ...]) -> Iterator[Finder[int]]:
+    def column(self, subjects: frozenset[str], values: tuple[str, ...]) -> Column:
+        """The column for whoever stands for all of `subjects` at once, and these values of the compared columns."""
+        found = self._columns.get((subjects, values))
+        if found is None:
+            found = self._columns[subjects, values] = self._made(subjects, values)
+        return found
+
+    def _made(self, subjects: frozenset[str], values: tuple[str, ...]) -> Column:
         keys: Iterable[Any] = subjects
         if True in self._stars:
             wanted = [
@@ -119,12 +124,23 @@ class Index:
             keys = product(subjects, *wanted)
         elif values:
             keys = [(subject, *values) for subject in subjects]
+        exact: list[dict[str, int | list[int]]] = []
+        patterned: list[Finder[int]] = []
         for key in keys:
             held = self._store.get(key)
+            if type(held) is int:
+                name = self._values[held][self.shape.target.column]
+                if self._reading.all_literal((name,)):
+                    exact.append({name: held})
+                    continue
+                held = self._lone(held)
             if type(held) is Finder:
-                yield held
-            elif type(held) is int:
-                yield self._lone(held)
+                if held.exact:
+                    exact.append(held.exact)
+                if held.patterned or held.everything:
+                    patterned.append(held)
+        globs = self._reading.kind == "globMatch"
+        return Column(exact, Patterns(patterned, globs=globs) if patterned else None, self.scales, globs=globs)
 
     def forget(self) -> None:
         """Drop what was learnt while deciding; the rules stay."""
@@ -135,7 +151,8 @@ class Index:
     def locate(self, values: Sequence[str]) -> tuple[Column, str]:
         """The column and the target that the request `values` lead to."""
         shape = self.shape
-        column = self.column((values[shape.subject.field],), tuple(values[key.field] for key in shape.keys))
+        subjects = self.effective(values[shape.subject.field])
+        column = self.column(subjects, tuple(values[key.field] for key in shape.keys))
         return column, values[shape.target.field]
 
     def cell(self, values: Sequence[str]) -> Cell:

@@ -107,8 +107,13 @@ class CasbinAuthorizationProvider:
         _providers.add(self)
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any], *, base_dir: str | Path) -> Self:
+    def from_config(cls, config: Mapping[str, Any], *, base_dir: str | Path, resources: Sequence[str] = ()) -> Self:
         """Build from the ``provider.config`` section of `authz.yaml`, whose keys are the arguments of the class.
+
+        Args:
+            config: That section.
+            base_dir: The folder of the file.
+            resources: The extra resource types of the section ``vocabulary``.
 
         Raises:
             PolicyError: As the class.
@@ -118,6 +123,8 @@ class CasbinAuthorizationProvider:
             raise ConfigError("'base_dir' is the folder of the configuration file and cannot be set; remove it")
         if "policies" not in config:
             raise ConfigError("'policies' is missing; list the policy files, for example [roles.yaml, policy.csv]")
+        if resources and "resources" not in config:
+            config = {**config, "resources": list(resources)}
         return cls(**config, base_dir=base_dir)
 
     def authorize(self, request: AuthzRequest) -> AuthzDecision:
