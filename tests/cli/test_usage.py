@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -142,8 +145,6 @@ def test_process_ends_with_the_same_code_and_streams(tmp_path: Path, policy: Pat
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
 def test_output_survives_any_encoding(tmp_path: Path, policy: Path, encoding: str) -> None:
-    import os
-
     env = os.environ | {"PYTHONIOENCODING": encoding}
     ran = process("check", "tool:call:\u8bfb\u6587\u4ef6", "--role", "guest", cwd=tmp_path, env=env)
     assert (ran.code, ran.err) == (3, "")
@@ -159,9 +160,6 @@ def test_names_cannot_steer_the_terminal(cli: Cli, policy: Path) -> None:
 
 
 def test_closed_pipe_is_no_traceback(tmp_path: Path, policy: Path) -> None:
-    import subprocess
-    import sys
-
     script = Path(sys.executable).with_name("remit")
     with subprocess.Popen([script, "schema"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path) as running:
         assert running.stdout is not None
@@ -169,3 +167,9 @@ def test_closed_pipe_is_no_traceback(tmp_path: Path, policy: Path) -> None:
         running.stdout.close()
         assert running.stderr.read() == b""
         assert running.wait(30) in (0, 2)
+
+
+def test_shell_completion(tmp_path: Path) -> None:
+    words = {"_REMIT_COMPLETE": "complete_bash", "COMP_WORDS": "remit check --ro", "COMP_CWORD": "2"}
+    ran = process(cwd=tmp_path, env=os.environ | words)
+    assert (ran.code, ran.out.split(), ran.err) == (0, ["--role"], "")

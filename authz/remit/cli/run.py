@@ -23,7 +23,7 @@ def run(argv: list[str]) -> int:
     """Run the command that `argv` spells."""
     with _log_to_stderr():
         try:
-            if not argv:
+            if not argv and "_REMIT_COMPLETE" not in os.environ:  # shell completion calls without arguments
                 with redirect_stdout(sys.stderr):
                     run(["--help"])
                 return Exit.USAGE
@@ -66,7 +66,7 @@ def run_process(argv: list[str]) -> NoReturn:
 
 
 def _usage(exc: typer.TyperException, argv: list[str]) -> str:
-    path = "remit" if argv[0].startswith("-") else f"remit {argv[0]}"
+    path = f"remit {argv[0]}" if argv and not argv[0].startswith("-") else "remit"
     if (context := getattr(exc, "ctx", None)) is not None:  # errors of the option parser come without
         path = context.command_path
     message = " ".join(exc.format_message().split()).rstrip(".")
