@@ -242,3 +242,27 @@ def test_threads_see_one_policy_or_the_other() -> None:
         thread.join()
     assert wrong == []
     assert min(counts) > 0
+
+
+def test_threads_that_meet_a_policy_at_once_all_see_its_patterns() -> None:
+    """What is prepared at first sight is either whole or not there yet."""
+    rows = [("role:guest", "tool", "t*", "call", "allow", ""), ("role:admin", "tool", "x*", "call", "allow", "")]
+    rows += [("role:guest", "tool", f"t{n}*", "call", "deny", "") for n in range(40)]
+    wrong: list[object] = []
+    for _ in range(60):
+        snapshot = PolicySnapshot.build(_set(rows=rows))
+        barrier = threading.Barrier(8)
+
+        def decide(worker: int, snapshot: PolicySnapshot = snapshot, barrier: threading.Barrier = barrier) -> None:
+            barrier.wait()
+            for n in range(20):
+                decision = snapshot.authorize(_request(role="admin", target=f"t{n}_{worker}"))
+                if decision.code != "authz.denied":
+                    wrong.append((n, decision))
+
+        threads = [threading.Thread(target=decide, args=(worker,)) for worker in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert wrong == []

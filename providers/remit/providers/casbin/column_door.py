@@ -81,12 +81,11 @@ class ColumnDoor:
         column = self._columns.get(key)
         if column is None:
             column = self._columns[key] = self._find(principal, resource, action)
-            tables = self._tables
-            if told_apart:
-                tables = self._users[principal.user_id]
-                if tables is _NOBODY:
-                    tables = self._users[principal.user_id] = {}
-            tables.setdefault(principal.role, {}).setdefault(resource, {})[action] = column.memo
+            tables = self._users[principal.user_id] if told_apart else self._tables
+            if tables is _NOBODY:
+                self._users[principal.user_id] = {principal.role: {resource: {action: column.memo}}}
+            else:
+                tables.setdefault(principal.role, {}).setdefault(resource, {})[action] = column.memo
             if self._memory.full(_COLUMN):
                 self._forget()
         return column
@@ -162,10 +161,14 @@ class NativeDoor(ColumnDoor):
         if role not in self._roles:
             what = "the principal has no role" if role is None else f"the policy knows no role {role!r}"
             raise Refused("authz.unknown_role", what)
-        subjects = self.index.effective(f"{ROLE}{role}")
-        if principal.user_id in self._users:
-            subjects |= self.index.effective(f"{USER}{principal.user_id}")
-        return self.index.column(subjects, (resource, action))
+        index, subjects = self.index, self.index.effective(f"{ROLE}{role}")
+        if principal.user_id not in self._users:
+            return index.column(subjects, (resource, action))
+        user = f"{USER}{principal.user_id}"
+        inherited = index.inherited(user)
+        if not inherited <= subjects:
+            subjects |= inherited
+        return index.column(subjects, (resource, action), user)
 
     def subjects(self, request: AuthzRequest) -> tuple[str, ...]:
         principal, above = request.principal, self.index.links.above

@@ -25,12 +25,13 @@ class Scales:
 
     Args:
         conditions: Of the rules that have one, by number. These and rules that ask need the effect allow-and-deny.
+        globs: Targets are read by globMatch.
     """
 
-    __slots__ = ("conditions", "decisions", "plain")
+    __slots__ = ("conditions", "decisions", "globs", "plain")
 
-    def __init__(self, decisions: Decisions, conditions: Mapping[int, Condition]) -> None:
-        self.decisions, self.conditions = decisions, conditions
+    def __init__(self, decisions: Decisions, conditions: Mapping[int, Condition], *, globs: bool) -> None:
+        self.decisions, self.conditions, self.globs = decisions, conditions, globs
         self.plain = not conditions and "ask" not in decisions.effects
 
     def weigh(self, rows: Sequence[int]) -> Cell:
@@ -57,35 +58,50 @@ class Scales:
 class Patterns:
     """The rules of a column whose targets are more than plain names."""
 
-    __slots__ = ("_finders", "_heads", "_lengths", "_uses", "everything", "globs")
+    __slots__ = ("_everything", "_lengths", "_table", "_tables", "_uses", "finders", "globs")
 
     def __init__(self, finders: list[Finder[int]], *, globs: bool) -> None:
-        self.everything = [row for finder in finders for row in finder.everything]
-        self._finders = [finder for finder in finders if finder.patterned]
-        self.globs = globs
-        self._heads: list[dict[str, Bucket[int]]] = []
+        self.finders, self.globs = finders, globs
+        self._everything = [row for finder in finders for row in finder.everything]
+        self._tables: list[dict[str, Bucket[int]]] | None = None
+        """Literal start -> patterns, for each finder."""
+        self._table: dict[str, Bucket[int]] | None = None
+        """The same for all of them, once that is worth its making."""
         self._lengths: list[int] = []
         self._uses = 0
 
     def match(self, target: str, key: str, found: list[int]) -> None:
         """Add to `found` the numbers of the rules that match `target`, whose collapsed form is `key`."""
-        found += self.everything
-        heads = self._heads
-        if len(heads) != 1:
-            if not heads:
-                heads = [finder.heads() for finder in self._finders]
-                self._lengths = sorted({length for finder in self._finders for length in finder.lengths})
-                self._heads = heads
-            self._uses += 1
-            if self._uses == _MERGE_AFTER and heads:
-                self._heads = heads = [merged(heads)]
+        found += self._everything
+        table = self._table
+        tables: list[dict[str, Bucket[int]]] = []
+        if table is None:
+            table, tables = self._prepared()
         sure = not self.globs or "/" not in target
         for length in self._lengths:
             start = key[:length]
-            for buckets in heads:
-                bucket = buckets.get(start)
+            if table is not None:
+                bucket = table.get(start)
                 if bucket is not None:
                     bucket.collect(target, sure, found)
+            else:
+                for part in tables:
+                    bucket = part.get(start)
+                    if bucket is not None:
+                        bucket.collect(target, sure, found)
+
+    def _prepared(self) -> tuple[dict[str, Bucket[int]] | None, list[dict[str, Bucket[int]]]]:
+        tables = self._tables
+        if tables is None:
+            tables = [finder.heads() for finder in self.finders if finder.patterned]
+            self._lengths = sorted({length for finder in self.finders for length in finder.lengths})
+            self._tables = tables  # last: a thread that sees it must see the lengths as well
+            if len(tables) == 1:
+                self._table = tables[0]
+        self._uses += 1
+        if self._uses > _MERGE_AFTER and self._table is None:
+            self._table = merged(tables)
+        return self._table, tables
 
 
 class Column:
@@ -93,25 +109,30 @@ class Column:
 
     Args:
         exact: Rules by plain target; a lone rule needs no list.
-        patterns: The other rules, if there are any.
-        globs: Targets are read by globMatch.
+        patterned: The other rules.
         scales: Of the policy.
     """
 
-    __slots__ = ("_exact", "_globs", "_names", "_patterns", "_scales", "memo")
+    __slots__ = ("_exact", "_names", "_patterns", "_scales", "memo")
 
-    def __init__(
-        self, exact: list[dict[str, int | list[int]]], patterns: Patterns | None, scales: Scales, *, globs: bool
-    ) -> None:
-        self._exact, self._patterns, self._scales, self._globs = exact, patterns, scales, globs
+    def __init__(self, exact: list[dict[str, int | list[int]]], patterned: list[Finder[int]], scales: Scales) -> None:
+        self._exact, self._scales = exact, scales
+        self._patterns = Patterns(patterned, globs=scales.globs) if patterned else None
         self.memo: dict[str, Cell] = {}
         """Names met so far. Whoever writes to it keeps it bounded."""
         self._names: tuple[frozenset[str], dict[str, Choice]] | None = None
 
+    def extended(self, exact: list[dict[str, int | list[int]]], patterned: list[Finder[int]]) -> Column:
+        """A column with these rules as well. It shares nothing that is learnt."""
+        if not exact and not patterned:
+            return self
+        known = [] if self._patterns is None else self._patterns.finders
+        return Column([*self._exact, *exact], [*known, *patterned], self._scales)
+
     def rows(self, target: str) -> list[int]:
         """The numbers of the rules that match `target`, conditions left aside, in policy order."""
         found: list[int] = []
-        key = collapse(target) if self._globs and "/" in target else target
+        key = collapse(target) if self._scales.globs and "/" in target else target
         for exact in self._exact:
             held = exact.get(key)
             if held is not None:

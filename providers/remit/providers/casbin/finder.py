@@ -91,13 +91,10 @@ class Bucket(Generic[T]):
         """Add to `found` every item whose pattern matches `name`, which starts as all patterns here do."""
         if sure:
             found += self.sure
-        else:
-            for match, items in self.unsure:
-                if match(name):
-                    found += items
-        for match, items in self.checked:
-            if match(name):
-                found += items
+        elif self.unsure:
+            found += [item for match, items in self.unsure if match(name) for item in items]
+        if self.checked:
+            found += [item for match, items in self.checked if match(name) for item in items]
 
 
 def merged(tables: Iterable[Mapping[str, Bucket[T]]]) -> dict[str, Bucket[T]]:

@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from remit.authz.types import AuthzDecision
-from remit.providers.casbin.columns import Column, Patterns, Scales
+from remit.providers.casbin.columns import Column, Scales
 from remit.providers.casbin.decisions import Cell, Condition, Decisions
 from remit.providers.casbin.finder import Finder, Reading
 from remit.providers.casbin.matcher import CommonShape
@@ -47,7 +47,7 @@ class Index:
         unreadable: Unreadable,
     ) -> None:
         self.shape, self.links, self.decisions = shape, links, decisions
-        self.scales = Scales(decisions, conditions)
+        self.scales = Scales(decisions, conditions, globs=shape.target.kind == "globMatch")
         self._values = values
         self._reading = Reading(shape.target.kind, star=shape.target.star)
         self._store: dict[Any, int | Finder[int]] = {}
@@ -61,7 +61,7 @@ class Index:
         starred = [{key[place + 1] for key in self._store} for place in range(len(shape.keys))]
         self._stars = tuple(key.star and "*" in values for key, values in zip(shape.keys, starred, strict=True))
         self._effective: dict[str, frozenset[str]] = {}
-        """Whom a member of some role stands for, as far as there are rules."""
+        """Name -> itself, if it has rules, and everybody with rules that it inherits from. Names of the policy only."""
         if shape.role is not None:
             links.prepare()
 
@@ -101,20 +101,44 @@ class Index:
         """Everybody in whose name rules are looked up for `name`, as far as there are rules."""
         found = self._effective.get(name)
         if found is None:
-            if self.shape.role is None or name not in self.links.up:
-                return self._everyone | {name} if name in self.subjects else self._everyone
-            found = self._everyone.union(self.subjects.intersection(self.links.above(name)))
-            self._effective[name] = found
+            found = self.inherited(name)
+            if name in self.subjects:
+                found |= {name}
+            if name in self.subjects or name in self.links.up:
+                self._effective[name] = found
         return found
 
-    def column(self, subjects: frozenset[str], values: tuple[str, ...]) -> Column:
-        """The column for whoever stands for all of `subjects` at once, and these values of the compared columns."""
+    def inherited(self, name: str) -> frozenset[str]:
+        """`effective` without `name` itself, unless it is in a cycle."""
+        nearest = self.links.up.get(name) if self.shape.role is not None else None
+        if nearest is None:
+            return self._everyone
+        if len(nearest) == 1 and (found := self._effective.get(nearest[0])) is not None:
+            return found
+        beyond = {other for near in nearest for other in self.links.above(near)}
+        found = self._everyone.union(self.subjects.intersection(beyond))
+        if len(nearest) == 1:
+            self._effective[nearest[0]] = found
+        return found
+
+    def column(self, subjects: frozenset[str], values: tuple[str, ...], own: str | None = None) -> Column:
+        """The column for whoever stands for all of `subjects`, and these values of the compared columns.
+
+        Args:
+            own: One subject more, whose rules nobody else shares: such a column is not kept here.
+        """
         found = self._columns.get((subjects, values))
         if found is None:
-            found = self._columns[subjects, values] = self._made(subjects, values)
-        return found
+            found = Column(*self._parts(subjects, values), self.scales)
+            self._columns[subjects, values] = found
+        if own is None or own in subjects or own not in self.subjects:
+            return found
+        return found.extended(*self._parts((own,), values))
 
-    def _made(self, subjects: frozenset[str], values: tuple[str, ...]) -> Column:
+    def _parts(
+        self, subjects: Iterable[str], values: tuple[str, ...]
+    ) -> tuple[list[dict[str, int | list[int]]], list[Finder[int]]]:
+        """The rules of `subjects`: those with plain targets, and the others."""
         keys: Iterable[Any] = subjects
         if True in self._stars:
             wanted = [
@@ -139,8 +163,7 @@ class Index:
                     exact.append(held.exact)
                 if held.patterned or held.everything:
                     patterned.append(held)
-        globs = self._reading.kind == "globMatch"
-        return Column(exact, Patterns(patterned, globs=globs) if patterned else None, self.scales, globs=globs)
+        return exact, patterned
 
     def forget(self) -> None:
         """Drop what was learnt while deciding; the rules stay."""
@@ -151,9 +174,8 @@ class Index:
     def locate(self, values: Sequence[str]) -> tuple[Column, str]:
         """The column and the target that the request `values` lead to."""
         shape = self.shape
-        subjects = self.effective(values[shape.subject.field])
-        column = self.column(subjects, tuple(values[key.field] for key in shape.keys))
-        return column, values[shape.target.field]
+        subject, keys = values[shape.subject.field], tuple(values[key.field] for key in shape.keys)
+        return self.column(self.inherited(subject), keys, subject), values[shape.target.field]
 
     def cell(self, values: Sequence[str]) -> Cell:
         """The decision for the request `values`, or the choice that its arguments must make."""
