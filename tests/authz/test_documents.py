@@ -45,7 +45,7 @@ def test_reads(text: str, data: object, tmp_path: Path) -> None:
         pytest.param("a: b\nc: [d\n", 3, "not valid YAML", id="unclosed"),
         pytest.param("a: b\n\tc: d\n", 2, "not valid YAML", id="tab"),
         pytest.param("a: b\n--- \nc: d\n", 2, "not valid YAML", id="two-documents"),
-        pytest.param("[" * 100 + "]" * 100, 1, "nested deeper", id="too-deep"),
+        pytest.param("[" * 100 + "]" * 100, 1, "maximum depth", id="too-deep"),
     ],
 )
 def test_refuses_with_the_line(text: str, line: int, says: str) -> None:
@@ -90,7 +90,7 @@ def test_no_text_raises_anything_else(text: str) -> None:
     [
         ("fail_closd", ["fail_closed", "enabled"], "did you mean 'fail_closed'?"),
         ("ENABLED", ["fail_closed", "enabled"], "did you mean 'enabled'?"),
-        ("zzz", ["b", "a"], "known: a, b"),
+        ("zzz", ["b", "a"], "known: b, a"),
         ("zzz", [], ""),
     ],
 )

@@ -64,15 +64,22 @@ def dotted(path: Iterable[str | int]) -> str:
     return out
 
 
+def near_miss(name: str, known: Iterable[str]) -> str:
+    """``"did you mean 'tools'?"``, or the empty string when nothing in `known` comes close.
+
+    Case and white space are the commonest slips, so they are looked through first.
+    """
+    folded = {choice.casefold(): choice for choice in reversed(list(known))}
+    if (same := folded.get("".join(name.split()).casefold())) is not None:
+        return f"did you mean {same!r}?"
+    close = difflib.get_close_matches(name.casefold(), list(folded), n=1, cutoff=0.6)
+    return f"did you mean {folded[close[0]]!r}?" if close else ""
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Advice for an unknown name: its nearest neighbour, else everything that is known."""
-    options = sorted(known)
-    close = difflib.get_close_matches(name, options, n=1, cutoff=0.6)
-    if not close:  # case alone is the commonest slip and the matcher is strict about it
-        close = [option for option in options if option.lower() == name.lower()]
-    if close:
-        return f"did you mean {close[0]!r}?"
-    return f"known: {', '.join(options)}" if options else ""
+    """Advice for an unknown name: its nearest neighbour, else everything that is known, in the given order."""
+    options = list(known)
+    return near_miss(name, options) or (f"known: {', '.join(options)}" if options else "")
 
 
 def read_document(path: Path, *, file: str | None = None) -> Document:
@@ -110,25 +117,40 @@ def parse_document(text: str, *, file: str) -> Document:
     Raises:
         DocumentError: As `read_document`, the reasons that lie in the text.
     """
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import MarkedYAMLError, YAMLError
-
-    loader = YAML(typ="safe", pure=True)
-    try:
-        node = loader.compose(text)
-    except MarkedYAMLError as exc:
-        mark = exc.problem_mark or exc.context_mark
-        line = mark.line + 1 if mark is not None else 0
-        message = " ".join(str(exc.problem or exc.context or exc).split())
-        raise DocumentError([Problem(file, line, f"is not valid YAML: {message}", "", "yaml-syntax")]) from exc
-    except (YAMLError, RecursionError) as exc:
-        message = " ".join(str(exc).split())[:200]
-        raise DocumentError([Problem(file, 0, f"is not valid YAML: {message}", "", "yaml-syntax")]) from exc
+    node = compose(text, file=file)
     builder = _Builder(file)
     data = builder.build(node, ()) if node is not None else None
     if builder.problems:
         raise DocumentError(sorted(builder.problems))
     return Document(data, file, builder.lines, frozenset(builder.unquoted))
+
+
+def compose(text: str, *, file: str) -> Node | None:
+    """The node tree of the one document in `text`; None when there is no document.
+
+    Raises:
+        DocumentError: It is not valid YAML, or is nested too deeply.
+    """
+    from ruamel.yaml import YAML  # slow to import: only who has a YAML file pays for it
+    from ruamel.yaml.error import MarkedYAMLError
+
+    loader = YAML(typ="safe", pure=True)
+    loader.max_depth = MAX_DEPTH
+    loader.composer.warn_double_anchors = False
+    try:
+        return cast("Node | None", loader.compose(text))
+    except MarkedYAMLError as exc:
+        mark = exc.problem_mark or exc.context_mark
+        line = int(mark.line) + 1 if mark is not None else 0
+        reason = " ".join(str(exc.problem or exc.context or "cannot be read").split())
+        raise _no_yaml(file, line, reason) from exc
+    except Exception as exc:  # the parser raises many types on hostile text; none of them may leave as another error
+        raise _no_yaml(file, 0, " ".join(str(exc).split())[:120] or type(exc).__name__) from exc
+
+
+def _no_yaml(file: str, line: int, reason: str) -> DocumentError:
+    what = f"is not valid YAML ({reason})"
+    return DocumentError([Problem(file, line, what, "check indentation, quotes and brackets", "yaml-syntax")])
 
 
 def _kind(node: Node) -> str:

@@ -147,7 +147,7 @@ class _Builder:
             found.setdefault(entry.name, {})[entry.value] = entry
         candidates = found.get(use, {})
         if not candidates:
-            advice = did_you_mean(use, found) + " (or a class path, package.module:Class)"
+            advice = did_you_mean(use, sorted(found)) + " (or a class path, package.module:Class)"
             raise self._problem(at, f"no installed distribution registers {use!r} in {self.group!r}", advice)
         if len(candidates) > 1:
             what = f"{use!r} is registered more than once: {', '.join(sorted(candidates))}"

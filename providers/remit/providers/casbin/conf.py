@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from remit.providers.casbin.findings import Findings, did_you_mean
+from remit.authz.documents import near_miss
+from remit.providers.casbin.findings import Findings
 
 SECTIONS = {
     "request_definition": "r",
@@ -81,7 +82,7 @@ class _Reader:
     def header(self, number: int, name: str) -> None:
         self.skipping = name not in SECTIONS
         if self.skipping:
-            hint = did_you_mean(name, SECTIONS) or "known: " + ", ".join(f"[{known}]" for known in SECTIONS)
+            hint = near_miss(name, SECTIONS) or "known: " + ", ".join(f"[{known}]" for known in SECTIONS)
             self.error(number, f"unknown section {name!r}", hint, "unknown-section")
             return
         self.section = name

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from typing import TypeVar
 
+from remit.authz.documents import near_miss
 from remit.authz.vocabulary import flaw
 from remit.providers.casbin.csvfields import FieldCheck, Fields
 from remit.providers.casbin.csvline import Cut, LineFlaw, cut
-from remit.providers.casbin.findings import Findings, did_you_mean, one_of
+from remit.providers.casbin.findings import Findings, one_of
 from remit.providers.casbin.rules import CasbinModel, Link, Rule
 
 _BLANK = " \t"
@@ -211,7 +212,7 @@ class _CsvReader:
             self.error("extra-set", number, message, "only one set is supported")
         else:
             row = f"did you mean {', '.join(['p', *fields])!r}?" if len(fields) == len(self.model.policy) else ""
-            advice = did_you_mean(kind, self.parts) or row or f"a row starts with {one_of(self.parts)}"
+            advice = near_miss(kind, self.parts) or row or f"a row starts with {one_of(self.parts)}"
             self.error("unknown-row-type", number, f"unknown row type {kind!r}", advice)
 
     def check_quotes(self, found: Cut, line: int) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from remit.providers.casbin.findings import did_you_mean
+from remit.authz.documents import near_miss
 
 KEY_FUNCTIONS: Final = ("keyMatch", "keyMatch2", "keyMatch3", "keyMatch4", "keyMatch5")
 PATTERN_FUNCTIONS: Final = (*KEY_FUNCTIONS, "globMatch", "regexMatch", "ipMatch")
@@ -251,7 +251,7 @@ class Checker:
             return self._flaw(f"the function {name!r} is not called", "write its arguments in brackets", name)
         shown = f"{name[0]}.{name[2:]}" if name[:2] in ("r_", "p_") else name
         kind = "column" if name[:2] in ("r_", "p_") else "name"
-        hint = did_you_mean(name, self._columns)
+        hint = near_miss(name, self._columns)
         for column in self._columns:
             hint = hint.replace(repr(column), repr(f"{column[0]}.{column[2:]}"))
         return self._flaw(f"unknown {kind} {shown!r}", hint or self._known_columns(), shown, "unknown-name")
@@ -298,7 +298,7 @@ class Checker:
         if name == "eval":
             return self._splice(args)
         if name not in self._arity:
-            hint = did_you_mean(name, [*self._arity, *([] if self._spliced else ["eval"])])
+            hint = near_miss(name, [*self._arity, *([] if self._spliced else ["eval"])])
             known = "known: " + ", ".join([*self._arity, *([] if self._spliced else ["eval"])])
             return self._flaw(f"unknown function {name!r}", hint or known, name, "unknown-function")
         wanted = self._arity[name]

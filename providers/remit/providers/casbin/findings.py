@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 from remit.authz.errors import Problem, Severity
 
@@ -48,16 +47,6 @@ class Findings:
             text = f"{count} more of the same kind from here on ({code})"
             out.append(Problem(file, line, text, "correct the ones above first", code, "", severity))
         return tuple(sorted(out))
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """``"did you mean 'tools'?"``, or the empty string when nothing in `known` comes close."""
-    choices = list(known)
-    folded = {choice.casefold(): choice for choice in reversed(choices)}
-    if (same := folded.get("".join(name.split()).casefold())) is not None:
-        return f"did you mean {same!r}?"
-    close = get_close_matches(name.casefold(), list(folded), n=1, cutoff=0.6)
-    return f"did you mean {folded[close[0]]!r}?" if close else ""
 
 
 def one_of(names: Iterable[str]) -> str:

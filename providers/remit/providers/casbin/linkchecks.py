@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 
-from remit.providers.casbin.findings import Findings, did_you_mean
+from remit.authz.documents import near_miss
+from remit.providers.casbin.findings import Findings
 from remit.providers.casbin.names import SimilarRoles
 from remit.providers.casbin.native import ROLE
 from remit.providers.casbin.rules import Link
@@ -26,7 +27,7 @@ def place_members(links: Iterable[Link], known: Collection[str], findings: Findi
         elif ROLE + member in known:
             out.append(link._replace(values=(ROLE + member, *link.values[1:])))
         else:
-            hint = did_you_mean(member, [name.removeprefix(ROLE) for name in known])
+            hint = near_miss(member, [name.removeprefix(ROLE) for name in known])
             advice = f"did you mean {f'user:{member}'!r}?" + (f" Or {hint[len('did you mean ') :]}" if hint else "")
             message = f"{member!r} is no role that any row knows"
             findings.error("unknown-member", link.file, link.line, message, advice, link.key)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from itertools import product
 
+from remit.authz.documents import near_miss
 from remit.authz.vocabulary import RESOURCES, unsafe_target
 from remit.providers.casbin.effects import ALLOW, DENY
-from remit.providers.casbin.findings import Findings, did_you_mean
+from remit.providers.casbin.findings import Findings
 from remit.providers.casbin.names import SimilarRoles
 from remit.providers.casbin.native import EVERYONE, ROLE
 from remit.providers.casbin.rowchecks import report
@@ -59,7 +60,7 @@ def _check_subjects(table: Table, links: Iterable[Link], declared: Collection[st
         told.add(name)
         if (other := wrong[name]) is None:
             message, advice = f"no roles file declares {name!r}", f"add '{name.removeprefix(ROLE)}: {{}}' to it"
-            hint = did_you_mean(name, declared)
+            hint = near_miss(name, declared)
             report(rule, False, "undeclared-role", message, f"{hint} If not, {advice}" if hint else advice, findings)
         else:
             message = f"the role {name!r} is almost {other!r}"
@@ -78,11 +79,11 @@ def _check_vocabulary(table: Table, resources: Collection[str], findings: Findin
             continue
         actions = RESOURCES.get(resource)
         if actions is None:
-            hint = did_you_mean(resource, (*RESOURCES, *resources))
+            hint = near_miss(resource, (*RESOURCES, *resources))
             advice = hint or "list it under 'vocabulary.resources' if this deployment asks about it"
             wrong[resource, action] = (bool(hint), "unknown-resource", f"unknown resource type {resource!r}", advice)
         elif actions and action != EVERYONE and action not in actions:
-            hint = did_you_mean(action, actions)
+            hint = near_miss(action, actions)
             advice = hint or f"actions of {resource!r}: " + ", ".join(actions)
             message = f"nobody asks for the action {action!r} on {resource!r}"
             wrong[resource, action] = (bool(hint), "unknown-action", message, advice)

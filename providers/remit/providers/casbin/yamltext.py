@@ -6,9 +6,9 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
-from remit.providers.casbin.findings import Findings, did_you_mean
+from remit.authz.documents import DocumentError, compose, did_you_mean
+from remit.providers.casbin.findings import Findings
 
-_MAX_DEPTH = 20
 _BOOLEAN = re.compile(r"(?i:y|n|yes|no|on|off|true|false)")
 _NOTHING = re.compile(r"(?i:null)|~|")
 _NUMBER = re.compile(
@@ -105,7 +105,7 @@ class Node:
                     "keep one",
                 )
             elif known is not None and name.text not in known:
-                hint = did_you_mean(name.text, known) or "known: " + ", ".join(known)
+                hint = did_you_mean(name.text, known)
                 name.error("unknown-key", key, f"unknown key {name.text!r}", hint)
             else:
                 seen[name.text] = name.line
@@ -129,27 +129,11 @@ class Node:
 
 def read_yaml(text: str, file: str, findings: Findings) -> Node | None:
     """The document in `text`, or None after reporting why there is none."""
-    from ruamel.yaml import YAML  # slow to import: only policy sets with a YAML file pay for it
-    from ruamel.yaml.error import MarkedYAMLError
-
-    reader = YAML(typ="safe", pure=True)
-    reader.max_depth = _MAX_DEPTH
-    reader.composer.warn_double_anchors = False
     try:
-        raw = reader.compose(text)
-    except MarkedYAMLError as exc:
-        mark = exc.problem_mark or exc.context_mark
-        reason = " ".join(str(exc.problem or exc.context or "cannot be read").split())
-        line = int(mark.line) + 1 if mark is not None else 0
-        findings.error(
-            "yaml-syntax", file, line, f"is not valid YAML ({reason})", "check indentation, quotes and brackets"
-        )
-        return None
-    except Exception as exc:  # the parser raises many types on hostile text; none of them may leave as another error
-        reason = " ".join(str(exc).split())[:120] or type(exc).__name__
-        findings.error(
-            "yaml-syntax", file, 0, f"is not valid YAML ({reason})", "check indentation, quotes and brackets"
-        )
+        raw = compose(text, file=file)
+    except DocumentError as exc:
+        for problem in exc.problems:
+            findings.error(problem.code, file, problem.line, problem.message, problem.advice)
         return None
     if raw is None:
         findings.error("empty-file", file, 0, "holds no document", "write 'roles:', or take it out of 'policies'")
