@@ -14,6 +14,7 @@ from remit.authz.types import AuthzRequest, Principal
 from remit.providers.casbin import functions
 from remit.providers.casbin.functions import pure
 from remit.providers.casbin.snapshot import PolicySnapshot
+from remit.providers.casbin.templates import context_fields
 
 PLAIN = ["{user_id}", "{target}", "{action}"]
 ABAC = ["{ctx}", "{target}", "{action}"]
@@ -121,6 +122,115 @@ class TestTextsOfRules:
     def test_attributes_need_an_object(self) -> None:
         with pytest.raises(PolicyError, match=r"r\.sub holds text under this template"):
             _build(EVAL, self.ROWS[2:], PLAIN)
+
+
+class TestExpressions:
+    """Everything that a matcher may say about objects: as Casbin says it, or refused, never an allow by mistake."""
+
+    MATCHERS = (
+        "r.sub.args.path == p.obj",
+        'r.sub.args["path"] == p.obj',
+        'r.sub.principal.user_id == "u" && r.obj == p.obj',
+        'r.sub.args.path in ["a", p.obj]',
+        'r.sub.args.path not in ("a", "b")',
+        "r.sub.args.amount + 1 > 5 && r.obj == p.obj",
+        "r.sub.args.amount * 2 - 1 <= 9 && r.obj == p.obj",
+        "r.sub.args.amount / 2 == 2.5 || r.sub.args.amount % 2 == 1",
+        "1 < r.sub.args.amount < 10 && r.obj == p.obj",
+        "-r.sub.args.amount < +3 && r.obj == p.obj",
+        'r.sub.args.path + "/x" == p.obj + "/x"',
+        "r.sub.args.flag == True && r.obj == p.obj",
+        "r.sub.args.flag && r.obj == p.obj",
+        "!r.sub.args.flag && r.obj == p.obj",
+        "(r.obj == p.obj) == r.sub.args.flag",
+        'r.obj == p.obj && (keyMatch(r.sub.args.path, "a*") == r.sub.args.flag)',
+        "keyMatch(r.sub.args.path, p.obj)",
+        "regexMatch(r.sub.args.path, p.obj) && r.act == p.act",
+        "g(r.sub.args.path, p.obj)",
+        "g(p.obj, r.sub.args.path)",
+        'g(r.sub.args.path, "b")',
+        "r.sub.args.missing == p.obj",
+        "r.sub.args.amount == p.obj",
+        "r.sub.args.tags == p.obj",
+        '"red" in r.sub.args.tags && r.obj == p.obj',
+        "r.sub.args.nested.deep == p.obj",
+        "r.sub.args.amount > 3 && r.sub.args.missing > 3",
+        "r.sub.args.path != p.obj && r.act == p.act",
+        '(r.sub.args.path == "a" || g(r.obj, p.obj)) && r.act == p.act',
+    )
+    ROWS = (("a", "call", "allow"), ("b", "call", "deny"), ("b", "read", "allow"), ("5", "call", "allow"))
+    LINKS = (("a", "b"),)
+    ARGS = (
+        {"path": "a", "amount": 5, "flag": True, "tags": ["red"], "nested": {"deep": "a"}},
+        {"path": "b", "amount": 2, "flag": False, "tags": [], "nested": {"deep": "b"}},
+        {"path": 5, "amount": "5", "flag": "yes", "tags": "red", "nested": "a"},
+        {"path": ["a"], "amount": None, "flag": 1, "tags": {"red": 1}, "nested": {}},
+        {},
+    )
+
+    @pytest.mark.parametrize("matcher", MATCHERS)
+    def test_as_casbin_or_denied(self, matcher: str) -> None:
+        text = worlds.model_text(policy="obj, act, eft", matcher=matcher)
+        policies = worlds.policy_set(text, self.ROWS, self.LINKS)
+        snapshot, stock = PolicySnapshot.build(policies, request=ABAC), worlds.enforcer(policies)
+        who, answered = Principal("u", "r"), 0
+        for args in self.ARGS:
+            for target in ("a", "b", "c"):
+                for action in ("call", "read"):
+                    context = {"args": args}
+                    decision = snapshot.authorize(AuthzRequest(who, "tool", action, target, context))
+                    expected = worlds.asked(stock, [context_fields(who, context), target, action])
+                    if expected is None or decision.code == "authz.evaluator_error":
+                        assert decision.allow is False
+                    else:
+                        answered += 1
+                        assert (decision.allow, worlds.row_of(snapshot, decision)) == expected, (args, target, action)
+        assert answered or "missing" in matcher
+
+    @pytest.mark.parametrize("matcher", MATCHERS)
+    def test_the_filter_never_hides_what_some_arguments_allow(self, matcher: str) -> None:
+        text = worlds.model_text(policy="obj, act, eft", matcher=matcher)
+        snapshot = PolicySnapshot.build(worlds.policy_set(text, self.ROWS, self.LINKS), request=ABAC)
+        who, names = Principal("u", "r"), ["a", "b", "c"]
+        possible = {
+            name
+            for name in names
+            for args in self.ARGS
+            if snapshot.authorize(AuthzRequest(who, "tool", "call", name, {"args": args})).allow
+        }
+        assert possible <= set(snapshot.filter(who, "tool", names))
+
+    def test_the_filter_shows_no_more_than_rules_speak_of(self) -> None:
+        """A name that no rule mentions stays hidden, whatever the arguments could be."""
+        text = worlds.model_text(policy="obj, act, eft", matcher="r.obj == p.obj && r.sub.args.path == p.act")
+        snapshot = PolicySnapshot.build(worlds.policy_set(text, self.ROWS), request=ABAC)
+        assert snapshot.filter(Principal("u", "r"), "tool", ["a", "b", "c", "5"]) == ["a", "b", "5"]
+        guarded = worlds.model_text(policy="obj, act, eft", matcher='r.sub.args.path == "x" && r.obj == p.obj')
+        snapshot = PolicySnapshot.build(worlds.policy_set(guarded, self.ROWS), request=ABAC)
+        assert snapshot.filter(Principal("u", "r"), "tool", ["a", "b", "c"]) == ["a", "b"]
+
+    def test_text_cannot_be_multiplied(self) -> None:
+        text = worlds.model_text(policy="obj, act, eft", matcher="r.sub.args.path * r.sub.args.amount == p.obj")
+        snapshot = PolicySnapshot.build(worlds.policy_set(text, self.ROWS), request=ABAC)
+        for path in ("x", ["x"]):
+            context = {"args": {"path": path, "amount": 10**12}}
+            decision = snapshot.authorize(AuthzRequest(Principal("u", "r"), "tool", "call", "a", context))
+            assert decision.code == "authz.evaluator_error"
+
+    @pytest.mark.parametrize(
+        ("matcher", "words"),
+        [
+            pytest.param(
+                "(regexMatch(r.obj, p.obj) == True) && r.act == p.act", "used as a value", id="compared-match"
+            ),
+            pytest.param("!eval(p.obj) && r.act == p.act", "under a negation", id="negated-eval"),
+            pytest.param("(eval(p.obj) == True) && r.act == p.act", "used as a value", id="compared-eval"),
+        ],
+    )
+    def test_not_compilable(self, matcher: str, words: str) -> None:
+        text = worlds.model_text(policy="obj, act, eft", matcher=matcher)
+        with pytest.raises(PolicyError, match=f"cannot be compiled: .*{words}"):
+            _build(text, [('r.obj == "a"', "call", "allow")])
 
 
 class TestFunctions:

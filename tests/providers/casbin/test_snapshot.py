@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.support import casbin_worlds as worlds
 
+from remit.authz.errors import PolicyError
 from remit.authz.types import AuthzRequest, Principal
 from remit.providers.casbin.model import shipped_model
 from remit.providers.casbin.rules import Link, PolicySet, Rule
@@ -155,6 +156,26 @@ def test_problems_are_those_of_the_loader_too() -> None:
 
     warning = Problem("policy.csv", 3, "odd", severity="warning")
     assert PolicySnapshot.build(_set(problems=(warning,))).problems == (warning,)
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        pytest.param(("role:guest", "tool", "x", "call", "Deny", ""), "unknown effect 'Deny'", id="effect"),
+        pytest.param(("role:guest", "tool", "x", "call", "deny"), "5 fields for 6 columns", id="short"),
+        pytest.param(("role:guest", "tool", "x", "call", "deny", "", ""), "7 fields for 6 columns", id="long"),
+    ],
+)
+def test_rows_of_another_form_are_refused_whoever_made_them(row: Any, words: str) -> None:
+    with pytest.raises(PolicyError, match=words) as refused:
+        PolicySnapshot.build(_set(rows=(*ROWS, row)))
+    assert [(p.file, p.line) for p in refused.value.problems] == [("policy.csv", 6)]
+
+
+def test_other_models_know_no_ask() -> None:
+    policies = worlds.policy_set(worlds.model_text(), [("a", "x", "call", "ask")])
+    with pytest.raises(PolicyError, match="unknown effect 'ask'"):
+        PolicySnapshot.build(policies, request=["{role}", "{target}", "{action}"])
 
 
 @pytest.mark.parametrize("used", [False, True])

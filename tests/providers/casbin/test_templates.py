@@ -78,6 +78,28 @@ def test_subjects(template: str, who: Principal, code: str) -> None:
         assert _ask(snapshot, who).code == code
 
 
+@pytest.mark.parametrize(
+    ("who", "code"),
+    [
+        pytest.param(Principal("u", "admin"), "authz.allowed", id="known"),
+        pytest.param(Principal("u", "root"), "authz.allowed", id="known-to-the-matcher"),
+        pytest.param(Principal("u", "member"), "authz.allowed", id="known-by-a-link"),
+        pytest.param(Principal("u", "tmp_1"), "authz.allowed", id="known-by-a-pattern"),
+        pytest.param(Principal("u", "stranger"), "authz.unknown_role", id="unknown"),
+    ],
+)
+@pytest.mark.parametrize("template", ["{role}", "{attributes.team}/{role}"])
+def test_unknown_roles_of_models_beyond_the_common_shape(template: str, who: Principal, code: str) -> None:
+    before = "red/" if "/" in template else ""
+    rows = [(f"{before}admin", "bash", "call", "allow"), (f"{before}tmp_*", "bash", "call", "allow")]
+    matcher = f'(g(r.sub, p.sub) || keyMatch(r.sub, p.sub)) && r.obj == p.obj || r.sub == "{before}root"'
+    text = worlds.model_text(matcher=matcher)
+    snapshot = _snapshot([template, "{target}", "{action}"], rows, text, [(f"{before}member", f"{before}admin")])
+    asked = Principal(who.user_id, who.role, attributes={"team": "red"})
+    for _ in range(2):
+        assert _ask(snapshot, asked).code == code
+
+
 def test_a_refused_principal_sees_nothing_even_where_everything_is_allowed() -> None:
     text = worlds.model_text(effect=worlds.DENY)
     snapshot = _snapshot(["{role}", "{target}", "{action}"], [("admin", "bash", "call", "deny")], text)

@@ -35,6 +35,7 @@ _ARITHMETIC: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
     ast.Mod: operator.mod,
 }
 _MAX_TEXT: Final = 100_000
+_NUMBERS: Final = frozenset({int, float})
 
 
 class NotCompilable(Exception):
@@ -168,8 +169,8 @@ class Closures:
                 of = self.value(base)
                 return lambda r, p: of(r, p)[key]
             case ast.List(elts=items) | ast.Tuple(elts=items):
-                runs = tuple(self.value(item) for item in items)
-                return lambda r, p: [run(r, p) for run in runs]
+                runs, kind = tuple(self.value(item) for item in items), list if isinstance(node, ast.List) else tuple
+                return lambda r, p: kind([run(r, p) for run in runs])
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
                 one, other, apply = self.value(left), self.value(right), _ARITHMETIC[type(op)]
                 return lambda r, p: _calculated(apply, one(r, p), other(r, p))
@@ -288,9 +289,10 @@ def _attribute(of: Any, attr: str) -> Any:
 
 
 def _calculated(apply: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-    for value in (left, right):
-        if isinstance(value, str) and (apply is not operator.add or len(value) > _MAX_TEXT):
-            raise EvaluationError("arithmetic on text")
+    if type(left) is str and type(right) is str and apply is operator.add and len(left) + len(right) <= _MAX_TEXT:
+        return left + right
+    if type(left) not in _NUMBERS or type(right) not in _NUMBERS:
+        raise EvaluationError(f"arithmetic on {type(left).__name__} and {type(right).__name__}")
     return apply(left, right)
 
 

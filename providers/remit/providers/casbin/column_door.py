@@ -86,8 +86,7 @@ class ColumnDoor:
                 self._users[principal.user_id] = {principal.role: {resource: {action: column.memo}}}
             else:
                 tables.setdefault(principal.role, {}).setdefault(resource, {})[action] = column.memo
-            if self._memory.full(_COLUMN):
-                self._forget()
+            self._memory.left -= _COLUMN
         return column
 
     def _find(self, principal: Principal, resource: str, action: str) -> Column:
@@ -166,7 +165,7 @@ class NativeDoor(ColumnDoor):
             return index.column(subjects, (resource, action))
         user = f"{USER}{principal.user_id}"
         inherited = index.inherited(user)
-        if not inherited <= subjects:
+        if inherited is not subjects and not inherited <= subjects:
             subjects |= inherited
         return index.column(subjects, (resource, action), user)
 

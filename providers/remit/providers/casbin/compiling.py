@@ -58,12 +58,30 @@ class _Compiler:
         self.values = [rule.values for rule in rules]
         self.warnings: list[Problem] = []
         self.errors: list[Problem] = []
+        self.check_width()
         policy = self.model.policy
         column = policy.index("eft") if "eft" in policy else None
         effects = ["allow"] * len(rules) if column is None else [values[column] for values in self.values]
+        self.check_effects(effects)
         self.decisions = Decisions(rules, effects, version, self.model.effect)
         domains = frozenset(name for name, width in self.model.roles.items() if width == 3)
         self.names = Names(self.model.request, policy, self.graphs(), domains, functions)
+
+    def check_width(self) -> None:
+        width = len(self.model.policy)
+        if not set(map(len, self.values)) <= {width}:
+            for number, values in enumerate(self.values):
+                if len(values) != width:
+                    self.unreadable(number, f"{len(values)} fields for {width} columns")
+            self.stop_on_errors()
+
+    def check_effects(self, effects: Sequence[str]) -> None:
+        known = {"allow", "deny", "ask"} if self.model.native else {"allow", "deny"}
+        if not known.issuperset(effects):
+            for number, effect in enumerate(effects):
+                if effect not in known:
+                    self.unreadable(number, f"unknown effect {effect!r}")
+            self.stop_on_errors()
 
     def compile(self, request: Sequence[str] | None, allow_slow: bool) -> Compiled:
         if clash := sorted(self.functions.keys() & {*BUILTINS, *self.model.roles, "eval"}):

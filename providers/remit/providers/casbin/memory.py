@@ -13,15 +13,16 @@ LONGEST: Final = 256
 class Memory:
     """Counts what is remembered. Approximate between threads, which does no harm: it is a bound on size."""
 
-    __slots__ = ("_left", "_room")
+    __slots__ = ("_room", "left")
 
     def __init__(self, room: int | None = None) -> None:
-        self._left = self._room = NAMES if room is None else room
+        self.left = self._room = NAMES if room is None else room
+        """Whoever remembers something takes its price off here; the next `full` notices."""
 
     def full(self, amount: int = 1) -> bool:
         """Say that `amount` more things are remembered. True: that is too much now, and everything must be dropped."""
-        self._left -= amount
-        if self._left >= 0:
+        self.left -= amount
+        if self.left >= 0:
             return False
-        self._left = self._room
+        self.left = self._room
         return True
