@@ -274,6 +274,14 @@ class TestMemory:
             assert self._size(door) < 200
             assert ask(snapshot, ALICE, "mcp_x").allow is (request is None)
 
+    def test_fresh_resources_and_actions_are_forgotten_in_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(memory, "NAMES", 100)
+        snapshot = PolicySnapshot.build(native(ROWS, LINKS))
+        for n in range(1000):
+            assert ask(snapshot, USER, "a/../b", f"resource{n}", f"action{n}").code == "authz.invalid_target"
+            assert snapshot.filter(USER, f"type{n}", ["x"]) == []
+        assert self._size(snapshot._door) < 200
+
     def test_long_names_are_not_remembered(self) -> None:
         snapshot = PolicySnapshot.build(native(ROWS, LINKS))
         ask(snapshot, USER, "mcp_x")

@@ -86,7 +86,10 @@ class ColumnDoor:
                 self._users[principal.user_id] = {principal.role: {resource: {action: column.memo}}}
             else:
                 tables.setdefault(principal.role, {}).setdefault(resource, {})[action] = column.memo
-            self._memory.left -= _COLUMN
+            memory = self._memory
+            memory.left -= _COLUMN
+            if memory.left < 0 and memory.full(0):
+                self._forget()
         return column
 
     def _find(self, principal: Principal, resource: str, action: str) -> Column:

@@ -17,7 +17,7 @@ class Memory:
 
     def __init__(self, room: int | None = None) -> None:
         self.left = self._room = NAMES if room is None else room
-        """Whoever remembers something takes its price off here; the next `full` notices."""
+        """May be lowered in place; below zero `full` must be called."""
 
     def full(self, amount: int = 1) -> bool:
         """Say that `amount` more things are remembered. True: that is too much now, and everything must be dropped."""
