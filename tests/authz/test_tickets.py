@@ -169,7 +169,7 @@ class TestTicket:
         one.countersign(inner, call)
         assert one.claim(tool, "t", "c", {}) == ((), {})
 
-    def test_a_gate_that_saw_another_call_makes_it_void(self) -> None:
+    def test_a_gate_that_saw_another_call_does_not_sign(self) -> None:
         """Shown one thing to one guard and another to the next: neither has allowed what would run."""
         tool, outer, inner = Tool(), Gatekeeper(), Gatekeeper(allow=False)
         one = frame(outer)

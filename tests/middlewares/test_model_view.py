@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from langchain.agents.middleware.types import AgentMiddleware, ModelRequest
 from langchain.agents.structured_output import ToolStrategy
 from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
 from langchain_core.messages import AIMessage
-from langchain_core.tools import StructuredTool
+from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import BaseModel
 from tests.support.agents import HELLO, STYLES, agent, run
 from tests.support.policies import allow, ask, deny
@@ -20,6 +21,7 @@ from tests.support.tampering import Showing
 from remit.authz import Enforcer
 from remit.authz.provider import ProviderBase
 from remit.middlewares import guard
+from remit.middlewares.sealed import View, nothing, twin
 
 GINA = {"user_id": "gina"}
 styles = pytest.mark.parametrize("style", STYLES)
@@ -285,6 +287,52 @@ async def test_a_remote_provider_is_asked_once(style: str, policy: Any) -> None:
     await run(graph, style, context=GINA)
     assert model.bound == [["search"]]
     assert provider.filters == [["search", "bash"]]
+
+
+class TestView:
+    """The view of one model call by itself."""
+
+    @staticmethod
+    def view(shown: list[str], versions: list[str], **options: Any) -> View:
+        return View(["a", "b"], ["a"], ask=lambda names: shown, version=lambda: versions[-1], seen="v1", **options)
+
+    def test_a_reload_during_the_call_is_obeyed(self) -> None:
+        versions = ["v1"]
+        view = self.view(["b"], versions)
+        assert [one.name for one in view.shown([named("a"), named("b")])] == ["a"]
+        versions.append("v2")
+        assert [one.name for one in view.shown([named("a"), named("b")])] == ["b"]
+
+    def test_what_is_never_shown_is_not_shown_after_a_reload_either(self) -> None:
+        versions = ["v1"]
+        view = self.view(["a", "b"], versions, never=frozenset({"a"}))
+        versions.append("v2")
+        assert [one.name for one in view.shown([named("a"), named("b")])] == ["b"]
+        assert view.hides("a")
+
+    def test_things_without_a_name_are_hidden(self) -> None:
+        view = self.view(["a", ""], ["v1"])
+        assert view.shown([functools.partial(print), {"function": {}}, {"name": ""}, 7]) == []
+
+    def test_a_tool_that_cannot_be_armed_is_not_shown(self) -> None:
+        class Stubborn(BaseTool):
+            name: str = "a"
+            description: str = "d"
+
+            def _run(self) -> str:
+                return "ran"
+
+            def __init_subclass__(cls, **kwargs: Any) -> None:
+                raise TypeError("no subclasses")
+
+        assert self.view(["a"], ["v1"]).shown([Stubborn()]) == []
+
+    def test_a_twin_without_a_view_shows_nothing(self) -> None:
+        model = scripted()
+        lost = twin(model, nothing())
+        lost.bind_tools([named("a")]).invoke("x")
+        assert model.bound == [[]]
+        assert twin("no model", nothing()) == "no model"
 
 
 def test_no_tools_at_all(policy: Any) -> None:

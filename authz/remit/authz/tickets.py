@@ -209,12 +209,8 @@ class Ticket:
 
     @property
     def spent(self) -> bool:
-        """Whether it was redeemed, or made void."""
+        """Whether it was redeemed."""
         return not self._left
-
-    def void(self) -> None:
-        """Make the ticket worthless."""
-        self._left.clear()
 
 
 class Frame:
@@ -280,12 +276,10 @@ class Frame:
         self._tickets.append(ticket)
 
     def countersign(self, key: object, call: Call) -> None:
-        """Record that the gate with `key` allowed `call`. A ticket for anything else was not seen by it and is void."""
+        """Record that the gate with `key` allowed `call`. A ticket for anything else stays unsigned, thus worthless."""
         for ticket in self._tickets:
             if ticket.fits(call):
                 ticket.signed.append(key)
-            else:
-                ticket.void()
 
     def redeem(self, call: Call) -> bool:
         """Whether a ticket covers `call` now; it is spent."""

@@ -229,6 +229,21 @@ def test_the_collector_is_on_again_after_a_build() -> None:
         gc.enable()
 
 
+def test_many_builds_leave_the_garbage_of_others_to_the_collector() -> None:
+    """Building small policies all day (explanations do) must not keep cyclic garbage from being found."""
+
+    class Cycle:
+        def __init__(self) -> None:
+            self.me = self
+
+    gc.collect()
+    alive = []
+    for _ in range(3000):
+        alive.append(weakref.ref(Cycle()))
+        PolicySnapshot.build(_set())
+    assert sum(cycle() is not None for cycle in alive) < 2500
+
+
 def test_threads_see_one_policy_or_the_other() -> None:
     """Readers of a shared reference while snapshots are swapped: rule and version always belong together."""
     first = PolicySnapshot.build(_set(rows=[("role:guest", "tool", "t*", "call", "allow", "")]))

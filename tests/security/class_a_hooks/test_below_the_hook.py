@@ -17,6 +17,7 @@ from tests.support.scripted import call, calls, scripted
 from tests.support.tampering import Hooking, Showing
 
 from remit.authz.errors import TicketRefused
+from remit.middlewares import guard
 
 GUEST = {"user_id": "gina"}
 
@@ -200,6 +201,23 @@ class TestInsideOfARun:
         assert ran == []
         assert code(answers(state)["call_1"]) == "authz.no_ticket"
         assert "bash" not in str(answers(state)["call_1"].content)
+
+    async def test_hidden_tool_called_without_callbacks(self, style: str, policy: Any) -> None:
+        """A registered tool is armed though the caller never saw it, and though callbacks are switched off."""
+        ran: list[Any] = []
+        bash = danger(ran)
+
+        @tool
+        def helper(command: str) -> str:
+            """Help."""
+            return str(bash.invoke({"command": command}, {"callbacks": []}))
+
+        world = policy(allow("guest", "helper"))
+        model = scripted(calls(call("helper", {"command": "x"})))
+        graph = create_agent(model, [bash, helper], middleware=guard(world.enforcer))
+        state = await run(graph, style, context=GUEST)
+        assert ran == []
+        assert code(answers(state)["call_1"]) == "authz.no_policy"
 
     async def test_unguarded_agent_inside_of_a_body(self, style: str, policy: Any) -> None:
         """The tools of an agent that a tool's body builds do not run past the outer guard."""

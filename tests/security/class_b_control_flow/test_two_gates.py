@@ -17,7 +17,7 @@ from remit.authz import pop_outcome
 from remit.authz.errors import TicketRefused
 from remit.authz.provider import GuardrailDecision, GuardrailReason, GuardrailRequest
 from remit.authz.types import Obligation
-from remit.middlewares import GuardrailMiddleware
+from remit.middlewares import GuardrailMiddleware, guard
 
 GINA = {"user_id": "gina"}
 pytestmark = pytest.mark.parametrize("style", STYLES)
@@ -95,6 +95,17 @@ async def test_shown_one_thing_to_each(style: str, policy: Any) -> None:
         Rewriting(with_args(amount=500), "inside"),
     ]
     graph, _ = agent(world.enforcer, tools(ran), calls(call("pay", {"amount": 500})), others=others)
+    state = await run(graph, style, context=GINA)
+    assert ran == []
+    assert code(answers(state)["call_1"]) == "amounts.large"
+
+
+async def test_a_guardrail_that_the_guard_was_not_told_of(style: str, policy: Any) -> None:
+    """Listed beside `guard` instead of being passed to it, it joins when the call reaches it."""
+    ran: list[Any] = []
+    world = policy(allow("guest", "pay"))
+    middleware = [*guard(world.enforcer), GuardrailMiddleware(Amounts()), Rewriting(with_args(amount=500))]
+    graph = create_agent(scripted(calls(call("pay", {"amount": 1}))), tools(ran), middleware=middleware)
     state = await run(graph, style, context=GINA)
     assert ran == []
     assert code(answers(state)["call_1"]) == "amounts.large"

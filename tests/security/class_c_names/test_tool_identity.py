@@ -81,7 +81,9 @@ class TestSwaps:
         graph, _ = agent(world.enforcer, tools, calls(call("safe")), others=[Rewriting(swap)])
         state = await run(graph, style)
         assert ran == []
-        assert code(answers(state)["call_1"]) in ("authz.no_policy", "authz.no_ticket")
+        # a request made anew hides the tool from the seal; one that nobody knows is then stopped where it starts
+        stopped = how == "fresh" and not known
+        assert code(answers(state)["call_1"]) == ("authz.no_ticket" if stopped else "authz.no_policy")
 
     @pytest.mark.parametrize(
         "make",
@@ -125,6 +127,18 @@ class TestSwaps:
 
         world = policy(allow("guest", "safe"), allow("guest", "tmp_*"))
         graph, _ = agent(world.enforcer, [safe, danger], calls(call("safe")), others=[Rewriting(rename)])
+        state = await run(graph, style)
+        assert ran == []
+        assert code(answers(state)["call_1"]) == "authz.tool_identity"
+
+    async def test_renamed_before_anybody_looked(self, style: str, policy: Any) -> None:
+        """The tool node knows the object by a name that it no longer has."""
+        ran: list[Any] = []
+        danger = named("danger", ran)
+        world = policy(allow("guest", "*"))
+        model = scripted(calls(call("danger")))
+        graph = create_agent(model, [danger], middleware=guard(world.enforcer))
+        danger.name = "other"
         state = await run(graph, style)
         assert ran == []
         assert code(answers(state)["call_1"]) == "authz.tool_identity"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
+from itertools import islice, repeat
 from typing import TypeVar
 
 from remit.authz.documents import near_miss
@@ -27,6 +27,7 @@ _MARK = re.compile(r'["()\[\]#]')
 _EXTRA_TYPE = re.compile(r"p\d+")
 _SAMPLE = 1000  # rows that tell whether a column repeats its texts
 _BLOCK = 200_000  # characters
+_AT_ONCE = 10_000  # rows that are made in one go: no other thread decides anything meanwhile
 
 Row = TypeVar("Row", Rule, Link)
 
@@ -246,7 +247,10 @@ class _CsvReader:
         fields = zip(
             values, repeat(self.file), part.lines, repeat(kind), repeat("")
         )  # in the order of `Rule` and `Link`
-        rows = list(map(tuple.__new__, repeat(make), fields))
+        objects = map(tuple.__new__, repeat(make), fields)
+        rows: list[Row] = []
+        while some := list(islice(objects, _AT_ONCE)):
+            rows += some
         if bad:
             rows = [row for at, row in enumerate(rows) if at not in bad]
         if not part.in_order:

@@ -6,7 +6,10 @@ import gc
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
+_MANY: Final = 50_000
+"""Young objects that are not worth a walk. Fewer are left to the collector, which then also finds others' garbage."""
 _lock = threading.Lock()
 _inside = 0
 
@@ -33,7 +36,8 @@ def collector_at_rest() -> Iterator[None]:
             with _lock:
                 _inside -= 1
                 if _inside == 0:
-                    # Into the oldest generation without a walk; not left frozen, or what dies there would stay.
-                    gc.freeze()
-                    gc.unfreeze()
+                    if gc.get_count()[0] > _MANY:
+                        # Into the oldest generation without a walk; not left frozen, or what dies there would stay.
+                        gc.freeze()
+                        gc.unfreeze()
                     gc.enable()

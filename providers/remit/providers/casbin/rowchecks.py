@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
+from itertools import islice
 
 from remit.providers.casbin.effects import ALLOW, ASK, DENY, WORDS
 from remit.providers.casbin.expression import Checker, Flaw, parse
@@ -16,6 +17,7 @@ from remit.providers.casbin.table import Table
 _ACTION_COLUMNS = frozenset({"act", "action", "verb", "method"})
 _WHOLE_NUMBER = re.compile(r"[0-9]+")
 _SAMPLE = 1000
+_AT_ONCE = 10_000  # rows that are looked at in one go: no other thread decides anything meanwhile
 
 
 def check_rows(table: Table, shape: Shape, functions: Collection[str], findings: Findings) -> set[str]:
@@ -79,7 +81,11 @@ def _check_repetitions(table: Table, findings: Findings) -> None:
     count = len(table.rules)
     if any(len(table.distinct(name)) == count for name in telling):
         return
-    if len(set(zip(*(table.column(name) for name in telling), strict=True))) == count:
+    different: set[tuple[str, ...]] = set()
+    rows = zip(*(table.column(name) for name in telling), strict=True)
+    while some := list(islice(rows, _AT_ONCE)):
+        different.update(some)
+    if len(different) == count:
         return
     first: dict[tuple[str, ...], dict[str, Rule]] = {}
     effects = table.column("eft") if "eft" in table.model.policy else [ALLOW] * count
