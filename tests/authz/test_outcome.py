@@ -50,3 +50,20 @@ def test_bounded_oldest_first() -> None:
         publish_outcome(context, f"c{index}", ALLOWED)
     assert pop_outcome(context, "c4") == ()
     assert pop_outcome(context, "c5") == (ALLOWED,)
+
+
+def test_a_guard_that_decides_again_has_the_last_word() -> None:
+    """One outcome per guard: a call that is decided a second time ends as it was decided then."""
+    context: dict[str, object] = {}
+    publish_outcome(context, "c1", ALLOWED)
+    publish_outcome(context, "c1", DENIED)
+    again = AuthorizationOutcome(guard="guardrail.authz", decision="denied")
+    publish_outcome(context, "c1", again)
+    assert pop_outcome(context, "c1") == (DENIED, again)
+
+
+@pytest.mark.parametrize("forged", ["allowed", ("allowed",), [ALLOWED], {"guard": "x"}, 7], ids=str)
+def test_a_forged_entry_does_not_keep_an_outcome_away(forged: object) -> None:
+    context: dict[str, object] = {"__authorization_outcome": {"c1": forged}}
+    publish_outcome(context, "c1", DENIED)
+    assert pop_outcome(context, "c1") == (DENIED,)

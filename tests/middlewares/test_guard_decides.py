@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain.agents import create_agent
 from langchain_core.tools import tool
 from tests.support.agents import STYLES, agent, answers, code, run
 from tests.support.policies import allow, ask, deny
-from tests.support.scripted import call, calls
+from tests.support.scripted import call, calls, scripted
 
-from remit.authz import pop_outcome
+from remit.authz import Principal, pop_outcome, wire
+from remit.authz.principal import seal_principal
+from remit.middlewares import guard
+from remit.middlewares.authorization import AuthorizationState
 
 pytestmark = pytest.mark.parametrize("style", STYLES)
 
@@ -274,3 +279,96 @@ async def test_sync_and_async_tools_together(style: str, policy: Any) -> None:
 
     assert ran == [("fetch", "u")]
     assert code(answers(state)["b"]) == "authz.no_policy"
+
+
+async def test_the_identity_channel_is_private(style: str, policy: Any) -> None:
+    """Clients cannot say whose run it is, and do not get it with the result."""
+    world = policy(allow("guest", "search"))
+    tools, ran = sync_toolbox()
+    graph, _ = agent(world.enforcer, tools, calls(call("search", {"query": "x"})))
+    forged = {"messages": [("user", "hi")], wire.PRINCIPAL_DIGEST: "forged"}
+    state = await run(graph, style, forged, context={"user_id": "gina"})
+    assert ran == [("search", "x", 3)]
+    if style in ("invoke", "ainvoke"):  # streams of values show every channel; who serves them leaves this one out
+        assert wire.PRINCIPAL_DIGEST not in state
+    assert wire.PRINCIPAL_DIGEST in AuthorizationState.__annotations__
+
+
+async def test_a_sealed_principal_counts(style: str, policy: Any) -> None:
+    """Where the trust boundary sealed a principal, nothing else in the context is believed."""
+    world = policy(allow("guest", "search"), allow("admin", "*"))
+    tools, ran = sync_toolbox()
+    context: dict[str, Any] = {"user_id": "root", "user_role": "admin"}
+    seal_principal(context, Principal("gina", role="guest"))
+    graph, model = agent(world.enforcer, tools, calls(call("bash", {"command": "x"})))
+    state = await run(graph, style, context=context)
+    assert ran == []
+    assert model.bound[0] == ["search"]
+    assert code(answers(state)["call_1"]) == "authz.no_policy"
+
+
+async def test_both_layers_ask_one_provider_for_one_principal(style: str, policy: Any) -> None:
+    """Layer 1 and Layer 2 share the provider object and judge the same principal."""
+    world = policy(allow("guest", "search"))
+    tools, _ = sync_toolbox()
+    asked: list[Any] = []
+    authorize, show = world.provider.authorize, world.provider.filter_resources
+    world.provider.authorize = lambda request: (asked.append(request.principal), authorize(request))[1]
+    world.provider.filter_resources = lambda who, kind, names: (asked.append(who), show(who, kind, names))[1]
+    graph, _model = agent(world.enforcer, tools, calls(call("search", {"query": "x"})))
+    await run(graph, style, context={"user_id": "gina", "authz_attributes": {"team": "a"}})
+    assert len(asked) == 3
+    assert len(set(asked)) == 1
+
+
+async def test_attributes_are_copied_when_they_are_read(style: str, policy: Any) -> None:
+    """A context whose attributes are changed in place is read anew by the next decision, and by that one only."""
+    world = policy(allow("guest", "search", "r.ctx.principal.attributes.team == 'a'"))
+    tools, ran = sync_toolbox()
+    attributes = {"team": "a"}
+
+    def moved(_messages: Any) -> Any:
+        attributes["team"] = "b"
+        return calls(call("search", {"query": "2"}, "b"))
+
+    graph, _ = agent(world.enforcer, tools, calls(call("search", {"query": "1"}, "a")), moved)
+    context = {"user_id": "gina", "authz_attributes": attributes}
+    state = await run(graph, style, context=context)
+    assert ran == [("search", "1", 3)]
+    assert code(answers(state)["b"]) == "authz.no_policy"
+
+
+async def test_infrastructure_tools_are_known_by_the_object(style: str, policy: Any) -> None:
+    """A tool that the build made from a filtered catalogue needs no rule; a namesake of it does."""
+    world = policy(allow("guest", "other"))
+    tools, ran = sync_toolbox()
+    search = tools[0]
+    turn = calls(call("search", {"query": "x"}))
+    for exempt, runs in ((search, True), (sync_toolbox()[0][0], False)):
+        ran.clear()
+        model = scripted(turn)
+        middleware = guard(world.enforcer, infrastructure_tools=(exempt,))
+        graph = create_agent(model, world.enforcer.visible_tools(tools), middleware=middleware)
+        await run(graph, style, context={"user_id": "gina"})
+        assert bool(ran) is runs
+
+
+async def test_decisions_are_recorded(style: str, tmp_path: Path, policy: Any) -> None:
+    """Each decision is one record; refusals that needed no provider are recorded as well."""
+    records: list[tuple[str, bool, str]] = []
+
+    class Log:
+        def record(self, request: Any, decision: Any, *, latency_ns: int, guard: str = "authz") -> bool:
+            records.append((request.target, decision.allow, decision.code))
+            return True
+
+    world = policy(allow("guest", "search"), ledger=Log())
+    tools, _ = sync_toolbox()
+    turn = calls(call("search", {"query": "x"}, "a"), call("bash", {"command": "y"}, "b"), call("bash", {}, "b"))
+    graph, _model = agent(world.enforcer, tools, turn)
+    await run(graph, style, context={"user_id": "gina"})
+    assert sorted(records) == [
+        ("bash", False, "authz.duplicate_call"),
+        ("bash", False, "authz.duplicate_call"),
+        ("search", True, "authz.allowed"),
+    ]

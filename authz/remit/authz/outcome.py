@@ -29,15 +29,25 @@ class AuthorizationOutcome:
 
 
 def publish_outcome(context: Any, tool_call_id: str | None, outcome: AuthorizationOutcome) -> None:
-    """Append `outcome` to the outcomes of the call. Does nothing without a mutable mapping or a call id."""
+    """Add `outcome` to those of the call, in place of an earlier one of the same guard.
+
+    Does nothing without a mutable mapping or a call id.
+    """
     if not isinstance(context, MutableMapping) or not tool_call_id:
         return
     calls = context.setdefault(wire.AUTHORIZATION_OUTCOME, {})  # one step: parallel calls publish at the same time
     if not isinstance(calls, dict):
         calls = context[wire.AUTHORIZATION_OUTCOME] = {}
-    calls[tool_call_id] = (*calls.pop(tool_call_id, ()), outcome)
+    earlier = calls.pop(tool_call_id, None)
+    calls[tool_call_id] = (*_others(earlier, outcome.guard), outcome) if earlier else (outcome,)
     while len(calls) > MAX_CALLS:
         calls.pop(next(iter(calls)), None)
+
+
+def _others(earlier: Any, guard: str) -> list[AuthorizationOutcome]:
+    """What was published by other guards; anything else in its place was not published here."""
+    found = earlier if isinstance(earlier, tuple) else ()
+    return [item for item in found if isinstance(item, AuthorizationOutcome) and item.guard != guard]
 
 
 def pop_outcome(context: Any, tool_call_id: str | None) -> tuple[AuthorizationOutcome, ...]:

@@ -70,8 +70,6 @@ class Ruling(NamedTuple):
 
     allow: bool
     code: str
-    message: str = ""
-    """Safe to show to the model."""
 
 
 class Gate(Protocol):
@@ -370,7 +368,7 @@ class Frame:
 
 def _must_allow(call: Call, ruling: Ruling) -> None:
     if ruling.allow is not True:
-        raise TicketRefused(call.name, ruling.code, ruling.message)
+        raise TicketRefused(call.name, ruling.code)
 
 
 def _on_event_loop() -> bool:

@@ -19,6 +19,7 @@ CHANNEL_USER_ID: Final = "channel_user_id"
 IS_INTERNAL: Final = "is_internal"
 AUTHZ_ATTRIBUTES: Final = "authz_attributes"
 IS_SUBAGENT: Final = "is_subagent"
+NON_INTERACTIVE: Final = "non_interactive"
 RUN_ID: Final = "run_id"
 THREAD_ID: Final = "thread_id"
 

@@ -18,8 +18,17 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, cast
 
 from langchain.agents.middleware.human_in_the_loop import ApproveDecision, RejectDecision
 from langgraph.types import interrupt
-from pydantic import BaseModel, Discriminator, ValidatorFunctionWrapHandler, WithJsonSchema, WrapValidator, create_model
+from pydantic import (
+    BaseModel,
+    Discriminator,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WithJsonSchema,
+    WrapValidator,
+    create_model,
+)
 
+from remit.authz import wire
 from remit.authz.principal import read
 from remit.authz.tickets import Call, canonical
 from remit.authz.types import AuthzRequest, Principal
@@ -34,7 +43,6 @@ _SCRATCHPAD: Final = "__pregel_scratchpad"
 _SEND: Final = "__pregel_send"
 _RESUME: Final = "__resume__"
 _INTERRUPT: Final = "__interrupt__"
-NON_INTERACTIVE: Final = "non_interactive"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,12 +111,14 @@ class Inquiry:
         self._path = (config.get("metadata") or {}).get("langgraph_path") or ()
         self._info: Any = getattr(facts.runtime, "execution_info", None)
         self._saved: Any = None
+        self.approver: Principal | None = None
+        """Who approved the call, where that can be told."""
         self._answers: int | None = None
         self._taken = 0
 
     def obstacle(self) -> str | None:
         """Why nobody can be asked about this call, for operators; None when somebody can."""
-        if not self._approvals.interactive or read(self._facts.context, NON_INTERACTIVE) is True:
+        if not self._approvals.interactive or read(self._facts.context, wire.NON_INTERACTIVE) is True:
             return "the run is not interactive"
         if not self._conf.get(_CHECKPOINTER) or not self._conf.get("thread_id"):
             return "the agent has no checkpointer or the run no thread_id"
@@ -137,13 +147,14 @@ class Inquiry:
             self._answers = stored + asked
         return self._answers > self._taken
 
-    async def put(self, call: Call, sent: dict[str, Any], ports: Ports) -> dict[str, Any]:
+    async def put(self, call: Call, sent: dict[str, Any], ports: Ports, *, answered: bool) -> dict[str, Any]:
         """Ask about `call` and return the answer, checked: ``approve``, ``reject`` or ``edit``.
 
         Args:
             call: The call as the tool would receive it.
             sent: Its arguments as they were sent (or edited).
             ports: How to wait.
+            answered: Whether an answer to a question of ours is there (`outstanding`).
 
         Raises:
             GraphInterrupt: Nobody has answered yet. The run pauses here.
@@ -151,7 +162,13 @@ class Inquiry:
             Unapproved: There is an answer and it does not count.
         """
         seal = self._seal_of(call, sent)
-        answer: Any = interrupt(_question(call, self._ticket(seal)), response_schema=_answer_type(call))
+        try:
+            answer: Any = interrupt(_question(call, self._ticket(seal)), response_schema=_answer_type(call))
+        except ValidationError as exc:
+            if answered:
+                raise
+            # The tool paused by itself when it still was allowed; the answer is for that question, not for ours.
+            raise Unapproved("authz.approval_mismatch", "the answer was given to another question.") from exc
         self._taken += 1
         checkpoint = await self._checkpoint(ports)
         if checkpoint is None or checkpoint.checkpoint["id"] != self._info.checkpoint_id:
@@ -230,6 +247,7 @@ class Inquiry:
         question = AuthzRequest(who, "approval", "decide", call.name, {"args": call.args})
         if (await settled(ports.decide(question))).allow is not True:
             raise Unapproved("authz.approver_denied", "the one who approved may not decide about this tool.")
+        self.approver = who
 
 
 def _stored_seal(answer: Any) -> bytes | None:

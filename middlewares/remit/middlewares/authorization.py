@@ -35,7 +35,8 @@ from remit.middlewares.calls import (
     sealed_identity,
 )
 from remit.middlewares.events import Decision, log
-from remit.middlewares.guardrail import AUTHORIZATION_GUARD, Cleared, GuardrailMiddleware, Port
+from remit.middlewares.gate import Cleared, Port
+from remit.middlewares.guardrail import AUTHORIZATION_GUARD, GuardrailMiddleware
 from remit.middlewares.results import denial, map_messages, shown_name
 from remit.middlewares.sealed import SealedToolCallRequest, View, nothing, sealed_model_request, shapes_answer
 from remit.middlewares.shells import run_now, settled
@@ -237,17 +238,18 @@ class AuthorizationMiddleware(GuardrailMiddleware):
         inquiry = Inquiry(facts, turn, self.name, principal, self.approvals, sealed=sealed)
         approved = edited = False
         while decision.allow is True or decision.asks:
-            if not await inquiry.outstanding(port.people):
+            answered = await inquiry.outstanding(port.people)
+            if not answered:
                 if decision.allow is True and not approved:
                     break
                 if approved:
-                    decision = _approved(decision)
+                    decision = _approved(decision, inquiry.approver)
                     self._audit(facts, principal, decision)
                     break
             if (obstacle := inquiry.obstacle()) is not None:
                 return self._unapproved(facts, principal, decision, Unapproved("authz.ask_unanswerable"), obstacle)
             try:
-                answer = await inquiry.put(call, facts.args or {}, port.people)
+                answer = await inquiry.put(call, facts.args or {}, port.people, answered=answered)
             except Unapproved as exc:
                 return self._unapproved(facts, principal, decision, exc, exc.text)
             if answer["type"] == "reject":
@@ -335,8 +337,11 @@ def _same_rule(before: Decision, after: Decision) -> bool:
     return before.asks and after.asks and after.policy_id is not None and after.policy_id == before.policy_id
 
 
-def _approved(decision: Decision) -> GuardrailDecision:
-    return GuardrailDecision(True, (GuardrailReason("authz.approved"),), decision.policy_id, decision.policy_version)
+def _approved(decision: Decision, approver: Principal | None) -> GuardrailDecision:
+    by = f"approved by {approver.user_id!r}" if approver is not None else ""
+    return GuardrailDecision(
+        True, (GuardrailReason("authz.approved", by),), decision.policy_id, decision.policy_version
+    )
 
 
 def _edited(facts: Facts, args: dict[str, Any]) -> Facts:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from remit.authz import wire
-from remit.authz.outcome import AuthorizationOutcome, pop_outcome, publish_outcome
+from remit.authz.outcome import AuthorizationOutcome, publish_outcome
 from remit.authz.principal import read
 from remit.authz.provider import GuardrailDecision
 from remit.authz.types import AuthzDecision, Principal
@@ -47,16 +47,15 @@ class Event:
         return ("authz.allowed" if self.decision.allow else "authz.denied",)
 
 
-def leave(event: Event, *, allowed: bool, replace: bool = False) -> None:
+def leave(event: Event, *, allowed: bool) -> None:
     """Publish the outcome of `event`, and report it when it is a denial or an allow after a failure.
 
     Args:
         event: What was answered.
         allowed: What became of it: an ask that was answered is allowed, one that was not is denied.
-        replace: Whether it takes the place of this guard's earlier answer about the same call.
     """
     try:
-        _publish(event, "allowed" if allowed else "denied", replace=replace)
+        _publish(event, "allowed" if allowed else "denied")
         if not allowed or event.failed:
             _report(event, "deny_tool_call" if not allowed else "allow_tool_call_after_provider_error")
     except Exception:
@@ -82,7 +81,7 @@ def publish_allowed(guard: str, decision: Decision, version: str, context: Any, 
         log.exception("an authorization outcome could not be published")
 
 
-def _publish(event: Event, decision: Literal["allowed", "denied"], *, replace: bool) -> None:
+def _publish(event: Event, decision: Literal["allowed", "denied"]) -> None:
     outcome = AuthorizationOutcome(
         guard=event.guard,
         decision=decision,
@@ -90,10 +89,6 @@ def _publish(event: Event, decision: Literal["allowed", "denied"], *, replace: b
         policy_version=event.decision.policy_version or event.policy_version,
         reason_codes=event.codes,
     )
-    if replace:
-        for earlier in pop_outcome(event.context, event.call_id):
-            if earlier.guard != event.guard:
-                publish_outcome(event.context, event.call_id, earlier)
     publish_outcome(event.context, event.call_id, outcome)
 
 

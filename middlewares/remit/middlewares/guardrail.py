@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from langchain.agents.middleware.types import AgentMiddleware, TracePolicy, omit_payload
 from langchain_core.messages import ToolMessage
@@ -14,16 +14,17 @@ from langgraph.types import Command
 
 from remit.authz.enforcer import Enforcer
 from remit.authz.errors import ConfigError, TicketRefused
-from remit.authz.gates.acting import guardrail_request, ruling
+from remit.authz.gates.acting import guardrail_request
 from remit.authz.gates.arming import arm, foresee
 from remit.authz.judge import Judge, in_place
 from remit.authz.principal import build_principal_from_context
 from remit.authz.provider import GuardrailDecision, GuardrailProvider, GuardrailReason, GuardrailRequest
-from remit.authz.tickets import FRAME, Call, Foreseen, Frame, Gate, Ruling, opened
+from remit.authz.tickets import FRAME, Call, Frame, Gate, opened
 from remit.authz.types import Principal
 from remit.middlewares.approvals import Approvals
 from remit.middlewares.calls import Facts, Turn, facts_of, irregularity, turn_of
 from remit.middlewares.events import Decision, Event, leave, log, publish_allowed
+from remit.middlewares.gate import BodyGate, Cleared, Port
 from remit.middlewares.results import denial, escaped, lists_tools, safe_code, shown_name
 from remit.middlewares.sealed import WatchedToolCallRequest
 from remit.middlewares.shells import run_now, settled
@@ -31,30 +32,6 @@ from remit.middlewares.shells import run_now, settled
 AUTHORIZATION_GUARD: Final = "guardrail.authz"
 _UNSAFE_IN_A_NODE_NAME: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 _REPLAYED: Final[Command[Any]] = Command(update={})
-
-
-class Port(NamedTuple):
-    """How a core reaches the outside: at once in the synchronous shell, awaitable in the other."""
-
-    evaluate: Callable[[Facts, Principal, Call], Any]
-    """``(facts, principal, call) -> Decision``"""
-    shown: Callable[[Principal, list[str]], Any]
-    """``(principal, tool names) -> those that the principal may ever use``"""
-    people: Any = None
-    """What a conversation with a reviewer needs; None where nobody is ever asked."""
-
-
-class Cleared(NamedTuple):
-    """A decided call: as it was put to the provider, or as it may run after a reviewer had a say."""
-
-    facts: Facts
-    principal: Principal
-    call: Call
-    decision: Decision
-    foreseen: Foreseen | None = None
-    """How the arguments came about that were decided about."""
-    note: str = ""
-    """What the model must be told about it."""
 
 
 class GuardrailMiddleware(AgentMiddleware[Any, Any, Any]):
@@ -103,6 +80,8 @@ class GuardrailMiddleware(AgentMiddleware[Any, Any, Any]):
         approvals: Approvals | None = None,
     ) -> None:
         super().__init__()
+        if enforcer is not None:
+            raise TypeError("a class of its own for the authorization guard derives from AuthorizationMiddleware")
         if approvals is not None:
             raise TypeError("only the authorization guard asks people: `approvals` needs an `enforcer`")
         if not isinstance(provider, GuardrailProvider):
@@ -228,7 +207,7 @@ class GuardrailMiddleware(AgentMiddleware[Any, Any, Any]):
         """Evaluate a call inside of the frame that an outer guard opened for it."""
         principal = frame.principal
         assert principal is not None  # noqa: S101 - every guard that opens a frame knows for whom
-        frame.join(_BodyGate(self, principal, facts))
+        frame.join(BodyGate(self, principal, facts))
         decided = await self._decided(facts, principal, port)
         if decided.decision.allow is not True:
             return await self._denied(facts, principal, decided.decision, port)
@@ -284,7 +263,7 @@ class GuardrailMiddleware(AgentMiddleware[Any, Any, Any]):
         """The answer for a call whose body refused. Names no tool but the one that the model called."""
         code = safe_code(refused.code)
         decision = GuardrailDecision(False, (GuardrailReason(code, str(refused)),))
-        self._leave(facts, principal, facts.name, decision, allowed=False, replace=True)
+        self._leave(facts, principal, facts.name, decision, allowed=False)
         shown = shown_name(facts.name)
         what = f"this call of {shown}" if refused.tool == facts.name else f"a step inside of {shown}"
         return denial(
@@ -303,11 +282,10 @@ class GuardrailMiddleware(AgentMiddleware[Any, Any, Any]):
         decision: Decision,
         *,
         allowed: bool,
-        replace: bool = False,
         call_id: str | None = None,
     ) -> None:
-        if allowed and not replace and "failure" not in decision.metadata:
-            publish_allowed(self.name, decision, self._version(), facts.context, facts.call_id)
+        if allowed and "failure" not in decision.metadata:
+            publish_allowed(self.name, decision, self._version(), facts.context, call_id or facts.call_id)
             return
         leave(
             Event(
@@ -322,7 +300,6 @@ class GuardrailMiddleware(AgentMiddleware[Any, Any, Any]):
                 policy_version=self._version(),
             ),
             allowed=allowed,
-            replace=replace,
         )
 
     def _armed(self, facts: Facts) -> None:
@@ -334,9 +311,9 @@ class GuardrailMiddleware(AgentMiddleware[Any, Any, Any]):
             log.error("%s: %s", self.name, exc)
 
     def _frame(self, facts: Facts, principal: Principal, outer: Frame | None) -> Frame:
-        gates: tuple[Gate, ...] = (_BodyGate(self, principal, facts),)
+        gates: tuple[Gate, ...] = (BodyGate(self, principal, facts),)
         if self.inner:
-            gates += tuple(_BodyGate(guard, principal, facts) for guard in self.inner)
+            gates += tuple(BodyGate(guard, principal, facts) for guard in self.inner)
         if outer is None or not outer.open or self._authorizes:
             return Frame(
                 gates,
@@ -373,48 +350,8 @@ class GuardrailMiddleware(AgentMiddleware[Any, Any, Any]):
             return result
         text = f"there is no tool named {shown_name(facts.name)}. Use one of the tools that you were given."
         decision = GuardrailDecision(False, (GuardrailReason("authz.unknown_tool", text),))
-        self._leave(facts, cleared.principal, facts.name, decision, allowed=False, replace=True)
+        self._leave(facts, cleared.principal, facts.name, decision, allowed=False)
         return denial(facts.name, facts.call_id, "authz.unknown_tool", scope="tool", text=text)
-
-
-class _BodyGate:
-    """One guard as a gate of a frame: a body that has no ticket asks it about the call as it has become."""
-
-    __slots__ = ("_facts", "_guard", "_principal")
-
-    def __init__(self, guard: GuardrailMiddleware, principal: Principal, facts: Facts) -> None:
-        self._guard = guard
-        self._principal = principal
-        self._facts = facts
-
-    @property
-    def key(self) -> object:
-        return self._guard
-
-    @property
-    def waits(self) -> bool:
-        return self._guard.waits
-
-    def decide(self, call: Call) -> Ruling:
-        return run_now(self._decide(call, self._guard._now))
-
-    async def adecide(self, call: Call) -> Ruling:
-        return await self._decide(call, self._guard._soon)
-
-    async def _decide(self, call: Call, port: Port) -> Ruling:
-        decision: Decision = await settled(port.evaluate(self._facts, self._principal, call))
-        # A call from inside of a body has no id or its own: it must not speak for the call around it.
-        if call.call_id is not None:
-            self._guard._leave(
-                self._facts,
-                self._principal,
-                call.name,
-                decision,
-                allowed=decision.allow is True,
-                replace=True,
-                call_id=call.call_id,
-            )
-        return ruling(decision)
 
 
 def _node_name(name: str) -> str:

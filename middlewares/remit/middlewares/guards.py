@@ -12,6 +12,7 @@ from remit.authz.gates.acting import adapter_for
 from remit.authz.gates.arming import arm, refuse_duplicates
 from remit.middlewares.approvals import Approvals
 from remit.middlewares.authorization import AuthorizationMiddleware
+from remit.middlewares.events import log
 from remit.middlewares.guardrail import GuardrailMiddleware
 
 
@@ -24,8 +25,9 @@ def guard(
 ) -> list[AgentMiddleware[Any, Any, Any]]:
     """The middleware list of an agent: the authorization guard, then `others`, in their order.
 
-    The guard must see what the others bring, so pass them here instead of listing them beside. With authorization
-    disabled the list is just the others.
+    The guard must see what the others bring, so pass them here instead of listing them beside. A middleware that works
+    in one of the two worlds only, synchronous or asynchronous, is reported in the log. With authorization disabled the
+    list is just the others.
 
     Args:
         enforcer: Decides and records.
@@ -40,6 +42,8 @@ def guard(
     """
     if not enforcer.enabled:
         return list(others)
+    for other in others:
+        _report_missing_half(other)
     brought = tuple(tool for other in others for tool in getattr(other, "tools", None) or ())
     refuse_duplicates(brought)
     arm(brought)
@@ -52,3 +56,14 @@ def guard(
         inner=tuple(other for other in others if isinstance(other, GuardrailMiddleware)),
     )
     return [first, *others]
+
+
+def _report_missing_half(other: AgentMiddleware[Any, Any, Any]) -> None:
+    """Say now what LangChain would say at the first run of the other kind."""
+    for hook in ("wrap_tool_call", "wrap_model_call"):
+        has = {name: getattr(type(other), name) is not getattr(AgentMiddleware, name) for name in (hook, f"a{hook}")}
+        if any(has.values()) and not all(has.values()):
+            missing = next(name for name, there in has.items() if not there)
+            log.warning(
+                "middleware %r has no `%s`: runs that need it will fail; implement both forms", other.name, missing
+            )

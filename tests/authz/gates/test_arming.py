@@ -15,6 +15,7 @@ from remit.authz.errors import TicketRefused
 from remit.authz.gates import arming, sentinel
 from remit.authz.gates.arguments import reckon
 from remit.authz.gates.arming import arm, disarm, foresee, is_armed, self_check
+from remit.authz.tickets import Call, Frame, Ruling, opened
 
 
 def plain(name: str = "subject") -> StructuredTool:
@@ -86,6 +87,54 @@ class TestArm:
         assert is_armed(late)
         with pytest.raises(TicketRefused):
             late.invoke({"x": "1"})
+
+
+class Repeating(BaseTool):
+    """A class whose own door goes to its body more than once."""
+
+    name: str = "repeating"
+    description: str = "d"
+    ran: Any = None
+
+    def _run(self, x: int) -> str:
+        self.ran.append(x)
+        return "ran"
+
+    def invoke(self, input: Any, config: Any = None, **kwargs: Any) -> Any:
+        self.run({"x": input["x"]})
+        return self.run({"x": input["x"] + 1})
+
+
+class Refusing:
+    """A gate that refuses even numbers."""
+
+    waits = False
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+
+    @property
+    def key(self) -> object:
+        return self
+
+    def decide(self, call: Call) -> Ruling:
+        self.asked.append(call.args)
+        return Ruling(call.args["x"] % 2 == 1, "odd")
+
+    async def adecide(self, call: Call) -> Ruling:
+        return self.decide(call)
+
+
+def test_a_class_with_a_door_of_its_own_is_let_through_to_its_body_once() -> None:
+    """What was decided at the door covers the way in, once; whatever the class does then is decided anew."""
+    gate, ran = Refusing(), []
+    subject = Repeating(ran=ran)
+    arm([subject])
+    frame = Frame((gate,), principal=None, version=str, authorizes=True)
+    with opened(frame), pytest.raises(TicketRefused):
+        subject.invoke({"x": 1})
+    assert ran == [1]
+    assert gate.asked == [{"x": 1}, {"x": 2}]
 
 
 class TestSelfCheck:
