@@ -16,7 +16,7 @@ from remit.providers.casbin import CasbinAuthorizationProvider
 def corrections(request: pytest.FixtureRequest) -> None:
     """Where we answer as Casbin does although the kit would have it otherwise."""
     case = getattr(request.node, "callspec", None)
-    globs = "globMatch" in getattr(request.cls, "matcher", "globMatch")
+    globs = "globMatch" in getattr(request.cls, "matcher", "")  # under the shipped model such a name is refused
     if case is not None and globs and case.params["case"].id == "names/slash-behind":
         reason = "Casbin's globMatch does not see a slash at the end of a name"
         request.node.add_marker(pytest.mark.xfail(reason=reason, strict=True))

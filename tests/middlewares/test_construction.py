@@ -79,7 +79,7 @@ def test_only_the_authorization_guard_asks() -> None:
 
 
 def test_the_plain_constructor_makes_the_authorization_guard(policy: Any) -> None:
-    """With an enforcer it is 9a, and its questions go through that enforcer."""
+    """With an enforcer it is the authorization guard, and its questions go through that enforcer."""
     world = policy(allow("guest", "search"))
     made = GuardrailMiddleware(adapter(world.enforcer), enforcer=world.enforcer, passport="agent-7")
     assert type(made) is AuthorizationMiddleware

@@ -53,7 +53,8 @@ def shapes_answer(tool: Any) -> bool:
     if isinstance(tool, type):
         return True
     if isinstance(tool, dict):
-        return "name" not in tool and "function" not in tool and (tool.get("type") == "object" or "properties" in tool)
+        kind = tool.get("type", "object" if "properties" in tool else None)
+        return kind == "object" and "name" not in tool and "function" not in tool
     return (
         isinstance(tool, StructuredTool)
         and tool.func is None

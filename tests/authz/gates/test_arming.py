@@ -42,6 +42,18 @@ class TestArm:
         with pytest.raises(TicketRefused):
             subject.invoke({"x": "1"})
 
+    def test_hardening_does_not_forgive_a_new_name(self) -> None:
+        """A tool that was renamed after it was first armed is refused under the new name."""
+        gate = Refusing()
+        subject = StructuredTool.from_function(lambda x: f"ran {x}", name="old", description="d")
+        arm([subject], mandatory=False)
+        subject.name = "new"
+        arm([subject])
+        frame = Frame((gate,), principal=None, version=str, authorizes=True)
+        with opened(frame), pytest.raises(TicketRefused) as refused:
+            subject.invoke({"x": 1})
+        assert refused.value.code == "authz.tool_identity"
+
     def test_copies_stay_armed(self) -> None:
         subject = plain()
         arm([subject])

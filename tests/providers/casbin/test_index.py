@@ -182,7 +182,7 @@ class TestFilter:
         ]
         snapshot = PolicySnapshot.build(native(rows, [("role:a", "role:b")]))
         names = [*"uvwxyz", "..", "x/", "none"]
-        assert snapshot.filter(Principal("p", "a"), "tool", names) == ["u", "w", "x", "z", "x/"]
+        assert snapshot.filter(Principal("p", "a"), "tool", names) == ["u", "w", "x", "z"]
         red = Principal("p", "a", attributes={"team": "red"})
         assert snapshot.filter(red, "tool", names) == ["u", "v", "w", "x", "z", "x/"]
 

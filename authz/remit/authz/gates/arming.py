@@ -255,7 +255,9 @@ def arm(tools: Iterable[Any], *, mandatory: bool = True) -> None:
             if held is None or (mandatory and not held[1]):
                 plain = type(tool) if held is None else held[0]
                 object.__setattr__(tool, "__class__", _armed_class(plain, mandatory=mandatory))
-            tool.__dict__[_NAME] = (weakref.ref(tool), tool.name)
+            known = tool.__dict__.get(_NAME)
+            if known is None or known[0]() is not tool:  # the name it had first counts, a copy may have one of its own
+                tool.__dict__[_NAME] = (weakref.ref(tool), tool.name)
             _hidden(tool)
         except Exception as exc:  # a class may refuse to be subclassed in any way it likes
             problems.append(

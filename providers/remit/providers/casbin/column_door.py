@@ -9,6 +9,7 @@ from remit.authz.types import AuthzDecision, AuthzRequest, Principal
 from remit.authz.vocabulary import EVERYTHING, unsafe_target, visibility_action
 from remit.providers.casbin.columns import Column
 from remit.providers.casbin.decisions import Cell, Choice
+from remit.providers.casbin.globs import collapse
 from remit.providers.casbin.index import Index
 from remit.providers.casbin.memory import LONGEST, Memory
 from remit.providers.casbin.native import ROLE, USER
@@ -171,6 +172,11 @@ class NativeDoor(ColumnDoor):
         if inherited is not subjects and not inherited <= subjects:
             subjects |= inherited
         return index.column(subjects, (resource, action), user)
+
+    def _learn(self, column: Column, target: str) -> Cell:
+        if collapse(target) != target:  # globMatch cannot tell such a name from the one that the policy means
+            return self.decisions.refusal("authz.invalid_target", "the target has a '/' too many")
+        return super()._learn(column, target)
 
     def subjects(self, request: AuthzRequest) -> tuple[str, ...]:
         principal, above = request.principal, self.index.links.above
