@@ -11,9 +11,9 @@ from casbin.persist import Adapter
 from casbin.util import builtin_operators as operators
 
 from remit.authz.types import AuthzDecision, AuthzRequest, Principal
-from remit.providers.casbin.findings import Findings
-from remit.providers.casbin.functions import compile_match
-from remit.providers.casbin.model import parse_model
+from remit.providers.casbin.engine.functions import compile_match
+from remit.providers.casbin.files.findings import Findings
+from remit.providers.casbin.files.model import parse_model
 from remit.providers.casbin.rules import Link, PolicySet, Rule
 from remit.providers.casbin.snapshot import PolicySnapshot
 

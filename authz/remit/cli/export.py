@@ -27,7 +27,7 @@ def export(
     """
     from remit.cli.session import open_policy
     from remit.cli.starter import write_files
-    from remit.providers.casbin.export import export_casbin
+    from remit.providers.casbin.files.export import export_casbin
     from remit.providers.casbin.provider import CasbinAuthorizationProvider
 
     if not casbin:

@@ -20,7 +20,7 @@ def schema(
     Editors complete and check a file by it.
     """
     if document == "roles":
-        from remit.providers.casbin.rolesschema import roles_schema
+        from remit.providers.casbin.files.rolesschema import roles_schema
 
         console.document(roles_schema())
     else:

@@ -9,7 +9,7 @@ import pytest
 from tests.support.cases import CASES, Case
 
 from remit.authz.types import AuthzRequest, Principal
-from remit.providers.casbin.loader import load_policy_set
+from remit.providers.casbin.files.loader import load_policy_set
 from remit.providers.casbin.snapshot import PolicySnapshot
 
 DECIDED = [case for case in CASES if case.asks]

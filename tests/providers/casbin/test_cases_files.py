@@ -8,8 +8,8 @@ import pytest
 from tests.support.cases import CASES, Case
 
 from remit.authz.errors import PolicyError
-from remit.providers.casbin.export import export_csv
-from remit.providers.casbin.loader import load_policy_set
+from remit.providers.casbin.files.export import export_csv
+from remit.providers.casbin.files.loader import load_policy_set
 from remit.providers.casbin.rules import PolicySet
 
 LOADED = [case for case in CASES if not case.refused]

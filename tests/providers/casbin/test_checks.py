@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from remit.authz.errors import PolicyError, Problem
-from remit.providers.casbin.loader import load_policy_set
+from remit.providers.casbin.files.loader import load_policy_set
 
 HEAD = "[request_definition]\nr = sub, obj, act\n[policy_definition]\np = "
 ALLOW = "some(where (p.eft == allow))"

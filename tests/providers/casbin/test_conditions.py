@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remit.authz.types import AuthzRequest, Principal
-from remit.providers.casbin.condition_glob import Glob
-from remit.providers.casbin.condition_syntax import MAX_CHARACTERS
 from remit.providers.casbin.conditions import FUNCTIONS, ConditionError, compile_condition
+from remit.providers.casbin.conditions.glob import Glob
+from remit.providers.casbin.conditions.syntax import MAX_CHARACTERS
 
 ATTRIBUTES = {
     "team": "ops",

@@ -7,10 +7,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from remit.authz.errors import Problem
-from remit.providers.casbin import csvfile
-from remit.providers.casbin.csvfile import Sheet, read_csv
-from remit.providers.casbin.findings import Findings
-from remit.providers.casbin.model import parse_model, shipped_model
+from remit.providers.casbin.files import csvfile
+from remit.providers.casbin.files.csvfile import Sheet, read_csv
+from remit.providers.casbin.files.findings import Findings
+from remit.providers.casbin.files.model import parse_model, shipped_model
 from remit.providers.casbin.rules import CasbinModel
 
 PLAIN = """\

@@ -16,7 +16,7 @@ from tests.support import casbin_worlds as worlds
 
 from remit.authz.errors import PolicyError
 from remit.authz.types import AuthzRequest, Principal
-from remit.providers.casbin.functions import pure
+from remit.providers.casbin.engine.functions import pure
 from remit.providers.casbin.snapshot import PolicySnapshot
 
 FUZZ = int(os.environ.get("REMIT_FUZZ_EXAMPLES", "0"))

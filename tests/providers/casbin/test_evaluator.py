@@ -11,10 +11,10 @@ from tests.support import casbin_worlds as worlds
 
 from remit.authz.errors import PolicyError
 from remit.authz.types import AuthzRequest, Principal
-from remit.providers.casbin import functions
-from remit.providers.casbin.functions import pure
+from remit.providers.casbin.engine import functions
+from remit.providers.casbin.engine.functions import pure
+from remit.providers.casbin.engine.templates import context_fields
 from remit.providers.casbin.snapshot import PolicySnapshot
-from remit.providers.casbin.templates import context_fields
 
 PLAIN = ["{user_id}", "{target}", "{action}"]
 ABAC = ["{ctx}", "{target}", "{action}"]

@@ -12,7 +12,7 @@ from tests.support import casbin_worlds as worlds
 
 from remit.authz.errors import PolicyError
 from remit.authz.types import Principal
-from remit.providers.casbin import fallback
+from remit.providers.casbin.engine import fallback
 from remit.providers.casbin.snapshot import PolicySnapshot
 
 TEMPLATE = ["{user_id}", "{target}", "{action}"]

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from casbin.util import builtin_operators as stock
 
-from remit.providers.casbin.functions import BUILTINS, compile_match, literal_head, time_match
-from remit.providers.casbin.globs import collapse
+from remit.providers.casbin.engine.functions import BUILTINS, compile_match, literal_head, time_match
+from remit.providers.casbin.engine.globs import collapse
 
 STOCK: dict[str, Any] = {
     "keyMatch": stock.key_match,

@@ -13,9 +13,9 @@ from tests.support import casbin_worlds as worlds
 
 from remit.authz.errors import PolicyError
 from remit.authz.types import AuthzDecision, AuthzRequest, Principal
-from remit.providers.casbin import memory
-from remit.providers.casbin.column_door import NativeDoor, SoleTargetDoor
-from remit.providers.casbin.model import shipped_model
+from remit.providers.casbin.engine import memory
+from remit.providers.casbin.engine.column_door import NativeDoor, SoleTargetDoor
+from remit.providers.casbin.files.model import shipped_model
 from remit.providers.casbin.rules import Link, PolicySet, Rule
 from remit.providers.casbin.snapshot import PolicySnapshot
 

@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from remit.authz.errors import PolicyError
-from remit.providers.casbin.export import export_casbin, export_csv
-from remit.providers.casbin.loader import load_policy_set
+from remit.providers.casbin.files.export import export_casbin, export_csv
+from remit.providers.casbin.files.loader import load_policy_set
 from remit.providers.casbin.native import SHIPPED_MODEL
 from remit.providers.casbin.rules import PolicySet
 
@@ -340,7 +340,7 @@ MEASURE = """
 import time
 from pathlib import Path
 import casbin
-from remit.providers.casbin.loader import load_policy_set
+from remit.providers.casbin.files.loader import load_policy_set
 
 def ours():
     loaded = load_policy_set(policies=["p.csv"], model=None, base_dir=Path("."))
@@ -446,7 +446,7 @@ class TestHostileInput:
 
 def test_loading_imports_yaml_and_conditions_only_when_needed() -> None:
     code = (
-        "import sys\nfrom pathlib import Path\nfrom remit.providers.casbin.loader import load_policy_set\n"
+        "import sys\nfrom pathlib import Path\nfrom remit.providers.casbin.files.loader import load_policy_set\n"
         "Path('p.csv').write_text('p, admin, tool, bash, call, allow\\n')\n"
         "load_policy_set(policies=['p.csv'], model=None, base_dir=Path('.'))\n"
         "print(sorted({'ruamel.yaml', 'casbin', 'wcmatch', 'remit.providers.casbin.conditions'} & set(sys.modules)))"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from remit.authz.errors import Problem
-from remit.providers.casbin.findings import Findings
-from remit.providers.casbin.model import parse_model, shipped_model
+from remit.providers.casbin.files.findings import Findings
+from remit.providers.casbin.files.model import parse_model, shipped_model
 from remit.providers.casbin.native import SHIPPED_MODEL
 from remit.providers.casbin.rules import CasbinModel, Effect
 

@@ -12,7 +12,7 @@ from tests.support import casbin_worlds as worlds
 
 from remit.authz.types import AuthzDecision, AuthzRequest, Principal
 from remit.authz.vocabulary import unsafe_target
-from remit.providers.casbin.model import shipped_model
+from remit.providers.casbin.files.model import shipped_model
 from remit.providers.casbin.rules import Link, PolicySet, Rule
 from remit.providers.casbin.snapshot import PolicySnapshot
 

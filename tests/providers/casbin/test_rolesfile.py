@@ -9,10 +9,10 @@ import pytest
 from ruamel.yaml import YAML
 
 from remit.authz.errors import Problem
-from remit.providers.casbin.csvfile import Sheet
-from remit.providers.casbin.findings import Findings
-from remit.providers.casbin.rolesfile import read_roles
-from remit.providers.casbin.rolesschema import roles_schema
+from remit.providers.casbin.files.csvfile import Sheet
+from remit.providers.casbin.files.findings import Findings
+from remit.providers.casbin.files.rolesfile import read_roles
+from remit.providers.casbin.files.rolesschema import roles_schema
 
 
 def read(text: str) -> tuple[Sheet, tuple[Problem, ...]]:

@@ -13,7 +13,7 @@ from tests.support import casbin_worlds as worlds
 
 from remit.authz.errors import PolicyError
 from remit.authz.types import AuthzRequest, Principal
-from remit.providers.casbin.model import shipped_model
+from remit.providers.casbin.files.model import shipped_model
 from remit.providers.casbin.rules import Link, PolicySet, Rule
 from remit.providers.casbin.snapshot import PolicySnapshot
 

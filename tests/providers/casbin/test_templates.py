@@ -9,8 +9,8 @@ from tests.support import casbin_worlds as worlds
 
 from remit.authz.errors import PolicyError
 from remit.authz.types import AuthzDecision, AuthzRequest, Principal
+from remit.providers.casbin.engine.templates import Template
 from remit.providers.casbin.snapshot import PolicySnapshot
-from remit.providers.casbin.templates import Template
 
 DOM = "sub, dom, obj, act"
 DOMAIN_MODEL = worlds.model_text(

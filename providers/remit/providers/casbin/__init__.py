@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from remit.providers.casbin.functions import pure
+    from remit.providers.casbin.engine.functions import pure
     from remit.providers.casbin.provider import CasbinAuthorizationProvider
 
 __all__ = ["CasbinAuthorizationProvider", "pure"]
@@ -17,7 +17,7 @@ def __getattr__(name: str) -> Any:
 
         return CasbinAuthorizationProvider
     if name == "pure":
-        from remit.providers.casbin.functions import pure
+        from remit.providers.casbin.engine.functions import pure
 
         return pure
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

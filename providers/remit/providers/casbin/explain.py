@@ -11,17 +11,17 @@ from typing import Final
 from remit.authz.errors import AuthzError
 from remit.authz.types import AuthzRequest, Explanation
 from remit.providers.casbin.changes import Addition, Change, applied, csv_line, removals
-from remit.providers.casbin.checks import check_set
-from remit.providers.casbin.csvfile import Sheet, read_csv
-from remit.providers.casbin.findings import Findings
+from remit.providers.casbin.checks.policyset import check_set
+from remit.providers.casbin.checks.shape import shape_of
+from remit.providers.casbin.checks.table import Table
+from remit.providers.casbin.engine.templates import Refused, Template
+from remit.providers.casbin.engine.tracing import written
+from remit.providers.casbin.files.csvfile import Sheet, read_csv
+from remit.providers.casbin.files.findings import Findings
 from remit.providers.casbin.knownroles import foreign_roles, native_roles
 from remit.providers.casbin.native import ROLE, USER
 from remit.providers.casbin.rules import Effect, Link, PolicySet, Rule
-from remit.providers.casbin.shape import shape_of
 from remit.providers.casbin.snapshot import PolicySnapshot
-from remit.providers.casbin.table import Table
-from remit.providers.casbin.templates import Refused, Template
-from remit.providers.casbin.tracing import written
 
 Build = Callable[[PolicySet], PolicySnapshot]
 
@@ -170,7 +170,7 @@ class _Search:
 
     def item(self, file: str) -> list[Rule]:
         """An item of `roles.yaml`, which speaks of roles only."""
-        from remit.providers.casbin.rolesfile import SECTIONS, read_roles  # YAML is slow to import
+        from remit.providers.casbin.files.rolesfile import SECTIONS, read_roles  # YAML is slow to import
 
         request, findings = self.request, Findings()
         fitting = [key for key, section in SECTIONS.items() if section.resource == request.resource]

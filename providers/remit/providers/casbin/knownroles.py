@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from remit.providers.casbin.checks.shape import shape_of
+from remit.providers.casbin.checks.table import Table
 from remit.providers.casbin.native import ROLE
 from remit.providers.casbin.rules import Link
-from remit.providers.casbin.shape import shape_of
-from remit.providers.casbin.table import Table
 
 
 def native_roles(table: Table, links: Iterable[Link], declared: Iterable[str]) -> set[str]:

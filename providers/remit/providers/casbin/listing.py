@@ -8,9 +8,9 @@ from functools import lru_cache
 from typing import Literal, cast
 
 from remit.authz.vocabulary import EVERYTHING
-from remit.providers.casbin.functions import BUILTINS, Match, compile_match
+from remit.providers.casbin.engine.functions import BUILTINS, Match, compile_match
+from remit.providers.casbin.engine.tracing import written
 from remit.providers.casbin.rules import CasbinModel, PolicySet
-from remit.providers.casbin.tracing import written
 
 Effect = Literal["allow", "deny", "ask"]
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, Nev
 from remit.authz.documents import did_you_mean
 from remit.authz.errors import ConfigError, PolicyError, Problem
 from remit.authz.types import AuthzDecision, AuthzRequest, Explanation, Principal
-from remit.providers.casbin.loader import load_policy_set
+from remit.providers.casbin.files.loader import load_policy_set
 from remit.providers.casbin.native import ROLE
 from remit.providers.casbin.pauses import collector_at_rest
 from remit.providers.casbin.rules import PolicySet

@@ -7,16 +7,16 @@ from typing import Any, Final, Self
 
 from remit.authz.errors import Problem
 from remit.authz.types import AuthzDecision, AuthzRequest, Explanation, Principal
-from remit.providers.casbin.closures import EvaluationError
-from remit.providers.casbin.column_door import ColumnDoor
-from remit.providers.casbin.decisions import Condition
-from remit.providers.casbin.fallback import refuse_frozen_casbin
-from remit.providers.casbin.ordering import fingerprint, in_casbin_order
+from remit.providers.casbin.engine.closures import EvaluationError
+from remit.providers.casbin.engine.column_door import ColumnDoor
+from remit.providers.casbin.engine.decisions import Condition
+from remit.providers.casbin.engine.fallback import refuse_frozen_casbin
+from remit.providers.casbin.engine.ordering import fingerprint, in_casbin_order
+from remit.providers.casbin.engine.template_door import TemplateDoor
+from remit.providers.casbin.engine.templates import Refused
+from remit.providers.casbin.engine.tracing import traces
 from remit.providers.casbin.pauses import collector_at_rest
 from remit.providers.casbin.rules import PolicySet
-from remit.providers.casbin.template_door import TemplateDoor
-from remit.providers.casbin.templates import Refused
-from remit.providers.casbin.tracing import traces
 
 _REFUSALS: Final = frozenset({"authz.unknown_role", "authz.invalid_target", "authz.invalid_request"})
 
@@ -75,7 +75,7 @@ class PolicySnapshot:
         Raises:
             PolicyError: The policy cannot be put in force. Every reason that was found, sorted.
         """
-        from remit.providers.casbin.compiling import compile_policy
+        from remit.providers.casbin.engine.compiling import compile_policy
 
         refuse_frozen_casbin()
         templates = request if request is not None else policy_set.request or None

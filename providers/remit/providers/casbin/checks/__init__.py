@@ -1,0 +1,1 @@
+"""What the rules say together: contradictions, rules nobody can reach, names that are one slip apart."""
