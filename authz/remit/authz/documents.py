@@ -78,7 +78,7 @@ def near_miss(name: str, known: Iterable[str]) -> str:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Advice for an unknown name: its nearest neighbour, else everything that is known, in the given order."""
-    options = list(known)
+    options = sorted(known) if isinstance(known, (set, frozenset)) else list(known)
     return near_miss(name, options) or (f"known: {', '.join(options)}" if options else "")
 
 

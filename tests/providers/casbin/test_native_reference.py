@@ -96,12 +96,16 @@ def _subjects(policies: PolicySet, principal: Principal) -> set[str]:
     return found
 
 
+def _refused(target: str) -> bool:
+    return unsafe_target(target) is not None or "//" in target or target.endswith("/")
+
+
 def _scan(policies: PolicySet, request: AuthzRequest) -> tuple[str, str | None]:
     """(code, rule) by looking at every rule."""
     principal = request.principal
     if principal.role is None or f"role:{principal.role}" not in policies.roles:
         return "authz.unknown_role", None
-    if unsafe_target(request.target):
+    if _refused(request.target):
         return "authz.invalid_target", None
     subjects = _subjects(policies, principal)
     applying: dict[str, list[str]] = {"deny": [], "ask": [], "allow": []}
@@ -166,7 +170,7 @@ CONTEXTS: list[dict[str, Any]] = [{}, {"args": SMALL}, {"args": BIG}, {"args": O
 
 def _shown(policies: PolicySet, who: Principal, resource: str, action: str, target: str) -> bool:
     """The filter's promise, rule by rule: may some arguments let it grant, do all arguments let it deny?"""
-    if unsafe_target(target) or f"role:{who.role}" not in policies.roles:
+    if _refused(target) or f"role:{who.role}" not in policies.roles:
         return False
     granted = False
     subjects = _subjects(policies, who)
