@@ -146,3 +146,24 @@ def test_what_must_be_recorded_and_cannot_be_is_denied() -> None:
     for decision in (enforcer.decide(asks("search")), asyncio.run(enforcer.adecide(asks("search")))):
         assert decision.allow is False
         assert decision.code == "authz.unrecorded"
+
+
+def test_what_a_condition_read_is_recorded_and_the_rest_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REMIT_STATE_DIR", str(tmp_path / "state"))
+    folder = tmp_path / "policies"
+    folder.mkdir()
+    (folder / "policy.csv").write_text("p, role:user, tool, pay, call, allow, r.ctx.args.amount <= 100\n")
+    provider = {"use": "casbin", "config": {"policies": ["policy.csv"]}}
+    section = {"enabled": True, "provider": provider}
+    (folder / "authz.yaml").write_text(json.dumps({"authorization": section, "ledger": {"sink": "file"}}))
+    enforcer = Enforcer.from_config(load_config(folder / "authz.yaml"))
+    args = {"amount": 7, "note": "private words"}
+    assert enforcer.decide(AuthzRequest(USER, "tool", "call", "pay", {"args": args})).allow is True
+    assert enforcer.ledger is not None
+    enforcer.ledger.close()
+    text = (tmp_path / "state" / "decisions.jsonl").read_text()
+    record = json.loads(text)
+    assert (record["policy_id"], record["values"]) == ("policy.csv:1", {"args.amount": 7})
+    assert "private words" not in text

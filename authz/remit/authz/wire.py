@@ -33,6 +33,10 @@ TOOL_TRANSFORMS: Final = "deerflow_tool_transforms"
 MCP_TAG: Final = "deerflow_mcp"
 ORIGINAL_USER_CONTENT: Final = "original_user_content"
 
+# Key of `AuthzDecision.metadata`: dotted paths (``args.amount``, ``principal.attributes.team``) that the condition of
+# the deciding rule read. The decision log writes their values, unless they are masked.
+DECISION_READS: Final = "reads"
+
 # Keys of `AuthzRequest.context`, which conditions read as `r.ctx.…`.
 CTX_ARGS: Final = "args"
 CTX_TOOL_CALL_ID: Final = "tool_call_id"

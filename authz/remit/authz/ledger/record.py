@@ -29,10 +29,6 @@ from remit.authz.types import AuthzDecision, AuthzRequest, Principal
 
 VERSION: Final = 1
 """Of the record's shape; key ``v``."""
-READS: Final = "reads"
-"""Key of `AuthzDecision.metadata`: dotted paths (``args.amount``, ``principal.attributes.team``) that the deciding
-rule's condition read."""
-
 MAX_TEXT_CHARS: Final = 512
 MAX_VALUE_CHARS: Final = 256
 MAX_REASONS: Final = 16
@@ -101,7 +97,7 @@ class Recorder:
         """
         args = request.context.get(wire.CTX_ARGS)
         if args is None:
-            return NO_ARGUMENTS if READS not in decision.metadata else b"null"
+            return NO_ARGUMENTS if wire.DECISION_READS not in decision.metadata else b"null"
         data = _serialised(args)
         return data if len(data) <= MAX_LAZY_BYTES else self.digest(data, request, decision)
 
@@ -112,7 +108,7 @@ class Recorder:
         except (ValueError, RecursionError):  # a number of thousands of digits, nesting beyond reason
             return Digested(self.hash(data), {})
         found = None if args is None else self.hash(_canonical(args).encode("ascii"))
-        paths = decision.metadata.get(READS, ())
+        paths = decision.metadata.get(wire.DECISION_READS, ())
         values: dict[str, Any] = {}
         masked = []
         for path in map(str, paths if isinstance(paths, tuple) else ()):

@@ -160,7 +160,8 @@ class _Compiler:
                 from remit.providers.casbin.conditions import compile_condition
 
                 try:
-                    found[number] = compile_condition(text)
+                    found[number] = condition = compile_condition(text)
+                    self.decisions.reads[number] = condition.reads
                 except ValueError as error:
                     self.unreadable(number, f"the condition {text!r} {error}")
         return found

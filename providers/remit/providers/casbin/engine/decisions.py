@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
+from remit.authz import wire
 from remit.authz.types import APPROVAL, EMPTY, AuthzDecision, AuthzReason, AuthzRequest, Obligation, Principal
 from remit.providers.casbin.rules import Effect, Rule
 
@@ -133,10 +134,12 @@ class Decisions:
         effect: How they combine.
     """
 
-    __slots__ = ("_made", "effect", "effects", "nothing", "rules", "version")
+    __slots__ = ("_made", "effect", "effects", "nothing", "reads", "rules", "version")
 
     def __init__(self, rules: Sequence[Rule], effects: Sequence[str], version: str, effect: Effect) -> None:
         self.rules, self.effects, self.version, self.effect = rules, effects, version, effect
+        self.reads: dict[int, tuple[str, ...]] = {}
+        """Rule number -> what its condition reads, for who records decisions. Filled before the first decision."""
         self._made: dict[int, AuthzDecision] = {}
         open_ = effect is Effect.DENY_OVERRIDE
         code = "authz.allowed" if open_ else "authz.no_policy"
@@ -149,9 +152,11 @@ class Decisions:
         made = self._made.get(row)
         if made is None:
             effect, policy_id = self.effects[row], self.rules[row].policy_id
-            if effect == "ask":
+            if effect == "ask" or row in self.reads:
+                obligations = (Obligation(APPROVAL, policy_id),) if effect == "ask" else ()
+                metadata = {wire.DECISION_READS: self.reads[row]} if row in self.reads else EMPTY
                 made = AuthzDecision(
-                    False, _REASONS[effect], policy_id, self.version, (Obligation(APPROVAL, policy_id),)
+                    effect == "allow", _REASONS[effect], policy_id, self.version, obligations, metadata
                 )
             else:
                 made = _settled(effect == "allow", _REASONS[effect], policy_id, self.version)
