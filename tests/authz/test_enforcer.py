@@ -148,9 +148,7 @@ def test_what_must_be_recorded_and_cannot_be_is_denied() -> None:
         assert decision.code == "authz.unrecorded"
 
 
-def test_what_a_condition_read_is_recorded_and_the_rest_is_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_condition_read_is_recorded_and_the_rest_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REMIT_STATE_DIR", str(tmp_path / "state"))
     folder = tmp_path / "policies"
     folder.mkdir()
