@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Generic, Literal, TypeVar
+from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter, ValidationError, field_validator
 
@@ -18,12 +20,15 @@ __all__ = [
     "AuthorizationConfig",
     "GuardrailsConfig",
     "LedgerConfig",
+    "OncePerConfig",
     "ProviderConfig",
     "VocabularyConfig",
     "config_schema",
     "load_config",
     "state_dir",
 ]
+
+T = TypeVar("T")
 
 ENV_PREFIX: Final = "REMIT_"
 OTHER_VARIABLES: Final = frozenset({"REMIT_AUTHZ_FILE", "REMIT_CONFIG", "REMIT_STATE_DIR", "REMIT_POLICY_URL"})
@@ -145,6 +150,24 @@ class AuthorizationConfig(_Authorization):
         """A `Problem` at the key `path` of the file this configuration came from."""
         document = self._document or Document(None, self.source)
         return document.problem(path, message, advice, code=code)
+
+
+class OncePerConfig(Generic[T]):
+    """What is made once for a configuration object and goes with it. A failure to make it is not remembered."""
+
+    def __init__(self, make: Callable[[AuthorizationConfig], T]) -> None:
+        self._make = make
+        self._made: WeakKeyDictionary[AuthorizationConfig, T] = WeakKeyDictionary()
+        self._lock = threading.Lock()
+
+    def __call__(self, config: AuthorizationConfig) -> T:
+        found = self._made.get(config)
+        if found is None:
+            with self._lock:
+                found = self._made.get(config)
+                if found is None:
+                    found = self._made[config] = self._make(config)
+        return found
 
 
 def config_schema() -> dict[str, Any]:

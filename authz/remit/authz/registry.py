@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from inspect import signature
 from typing import Any, Final
-from weakref import WeakKeyDictionary
 
-from remit.authz.config import AuthorizationConfig, ProviderConfig
+from remit.authz.config import AuthorizationConfig, OncePerConfig, ProviderConfig
 from remit.authz.documents import did_you_mean
 from remit.authz.errors import ConfigError
 from remit.authz.provider import AuthorizationProvider, GuardrailProvider, ValidatesRole
@@ -21,9 +19,6 @@ GUARDRAILS: Final = "remit.guardrails"
 """Entry-point group of explicit guardrails."""
 
 _Path = tuple[str | int, ...]
-
-_shared: WeakKeyDictionary[AuthorizationConfig, AuthorizationProvider] = WeakKeyDictionary()
-_shared_lock = threading.Lock()
 
 
 def resolve_authorization_provider(config: AuthorizationConfig) -> AuthorizationProvider | None:
@@ -60,15 +55,10 @@ def shared_provider(config: AuthorizationConfig) -> AuthorizationProvider | None
     """
     if config.enabled is not True:
         return None
-    found = _shared.get(config)
-    if found is None:
-        with _shared_lock:
-            found = _shared.get(config)
-            if found is None:
-                found = resolve_authorization_provider(config)
-                assert found is not None  # noqa: S101 - an enabled configuration resolves or raises
-                _shared[config] = found
-    return found
+    return _build_once(config)
+
+
+_build_once = OncePerConfig(resolve_authorization_provider)
 
 
 def resolve_guardrail_provider(config: AuthorizationConfig) -> GuardrailProvider | None:

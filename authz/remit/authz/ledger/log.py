@@ -14,9 +14,9 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Final
-from weakref import WeakKeyDictionary, WeakSet, finalize
+from weakref import WeakSet, finalize
 
-from remit.authz.config import AuthorizationConfig, state_dir
+from remit.authz.config import AuthorizationConfig, OncePerConfig, state_dir
 from remit.authz.errors import ConfigError, Problem
 from remit.authz.ledger.record import Masks, Recorder, count_line, is_failure
 from remit.authz.ledger.sink import CLOSE_SECONDS, FileSink, Sink, locked
@@ -158,8 +158,7 @@ def _close_all() -> None:
         one.close()
 
 
-_shared: WeakKeyDictionary[AuthorizationConfig, DecisionLog] = WeakKeyDictionary()
-_shared_lock = threading.Lock()
+_open_once = OncePerConfig(DecisionLog.from_config)
 
 
 def shared_log(config: AuthorizationConfig) -> DecisionLog | None:
@@ -170,13 +169,7 @@ def shared_log(config: AuthorizationConfig) -> DecisionLog | None:
     """
     if config.ledger.sink == "none":
         return None
-    found = _shared.get(config)
-    if found is None:
-        with _shared_lock:
-            found = _shared.get(config)
-            if found is None:
-                found = _shared[config] = DecisionLog.from_config(config)
-    return found
+    return _open_once(config)
 
 
 def _outside_policies(config: AuthorizationConfig, path: Path) -> None:
