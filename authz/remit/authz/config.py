@@ -10,10 +10,11 @@ from types import MappingProxyType
 from typing import Annotated, Any, Final, Generic, Literal, TypeVar
 from weakref import WeakKeyDictionary
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter, ValidationError, field_validator
+from pydantic import BaseModel, Field, PrivateAttr, ValidationError, field_validator
 
-from remit.authz.documents import Document, DocumentError, did_you_mean, read_document
+from remit.authz.documents import Document, DocumentError, read_document
 from remit.authz.errors import ConfigError, Problem
+from remit.authz.settings import Section, plain, problems_of, with_environment
 from remit.authz.vocabulary import RESOURCES, flaw
 
 __all__ = [
@@ -30,15 +31,10 @@ __all__ = [
 
 T = TypeVar("T")
 
-ENV_PREFIX: Final = "REMIT_"
 OTHER_VARIABLES: Final = frozenset({"REMIT_AUTHZ_FILE", "REMIT_CONFIG", "REMIT_STATE_DIR", "REMIT_POLICY_URL"})
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
-
-
-class ProviderConfig(_Section):
+class ProviderConfig(Section):
     """Which class answers, and what its constructor gets."""
 
     use: Annotated[str, Field(min_length=1)]
@@ -47,7 +43,7 @@ class ProviderConfig(_Section):
     """Keyword arguments of the class. Nested `{use, config}` values are built first."""
 
 
-class VocabularyConfig(_Section):
+class VocabularyConfig(Section):
     """What this deployment adds to the vocabulary."""
 
     resources: tuple[str, ...] = ()
@@ -69,7 +65,7 @@ class VocabularyConfig(_Section):
         return value
 
 
-class GuardrailsConfig(_Section):
+class GuardrailsConfig(Section):
     """An explicit guardrail, asked after the policy for every tool call."""
 
     enabled: bool = False
@@ -80,7 +76,7 @@ class GuardrailsConfig(_Section):
     provider: ProviderConfig | None = None
 
 
-class LedgerConfig(_Section):
+class LedgerConfig(Section):
     """Where decisions are recorded."""
 
     sink: Literal["file", "none"] = "file"
@@ -99,7 +95,7 @@ class LedgerConfig(_Section):
         return tuple(value) if isinstance(value, list) else value
 
 
-class _Authorization(_Section):
+class _Authorization(Section):
     enabled: bool = False
     """Off means absent: no provider is imported and nothing is filtered or denied."""
     fail_closed: bool = True
@@ -119,7 +115,7 @@ class _Authorization(_Section):
         return value
 
 
-class _File(_Section):
+class _File(Section):
     """The shape of `authz.yaml`."""
 
     version: Literal[1] = 1
@@ -194,7 +190,7 @@ def load_config(path_or_mapping: str | os.PathLike[str] | Mapping[str, Any]) -> 
         ConfigError: Every problem at once, with file, line and key.
     """
     if isinstance(path_or_mapping, Mapping):
-        document, base = Document(_plain(path_or_mapping), "<mapping>"), Path.cwd()
+        document, base = Document(plain(path_or_mapping), "<mapping>"), Path.cwd()
     else:
         path = Path(path_or_mapping)
         try:
@@ -208,11 +204,11 @@ def load_config(path_or_mapping: str | os.PathLike[str] | Mapping[str, Any]) -> 
         )
     if not isinstance(document.data, dict):
         raise ConfigError(document.problem((), "must be a mapping with the section `authorization`", code="type"))
-    data, overridden = _with_environment(document.data)
+    data, overridden = with_environment(document.data, _SECTIONS, other=OTHER_VARIABLES)
     try:
         parsed = _File.model_validate(data)
     except ValidationError as exc:
-        raise ConfigError(_problems(exc, document, overridden)) from exc
+        raise ConfigError(problems_of(exc, document, _File, overridden)) from exc
     section = parsed.authorization
     if section.enabled and section.provider is None:
         raise ConfigError(
@@ -243,119 +239,6 @@ def load_config(path_or_mapping: str | os.PathLike[str] | Mapping[str, Any]) -> 
     return config
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value
-
-
 _SECTIONS: Final[Mapping[str, type[BaseModel]]] = MappingProxyType(
     {"authorization": _Authorization, "guardrails": GuardrailsConfig, "ledger": LedgerConfig}
 )
-
-
-def _variables() -> dict[str, tuple[tuple[str, ...], Any]]:
-    """Variable name -> (path, annotation) of every key that the environment may override."""
-    out: dict[str, tuple[tuple[str, ...], Any]] = {}
-
-    def walk(model: type[BaseModel], path: tuple[str, ...]) -> None:
-        for name, info in model.model_fields.items():
-            at = (*path, name)
-            out[ENV_PREFIX + "__".join(at).upper()] = (at, info.annotation)
-            if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):
-                walk(info.annotation, at)
-
-    for section, model in _SECTIONS.items():
-        walk(model, (section,))
-    return out
-
-
-def _with_environment(data: dict[str, Any]) -> tuple[dict[str, Any], dict[tuple[str, ...], str]]:
-    """`data` with the overrides laid over it, and which variable set which path."""
-    mine = {
-        name: text
-        for name, text in os.environ.items()
-        if name.startswith(ENV_PREFIX) and ("__" in name or name.removeprefix(ENV_PREFIX).lower() in _SECTIONS)
-    }
-    if not mine:
-        return data, {}
-    known = _variables()
-    out, overridden, problems = _plain(data), {}, []
-    for name in sorted(mine):
-        if name not in known:
-            problems.append(
-                Problem(name, 0, "is no setting", did_you_mean(name, [*known, *OTHER_VARIABLES]), "unknown-key")
-            )
-            continue
-        path, annotation = known[name]
-        adapter: TypeAdapter[Any] = TypeAdapter(annotation)
-        try:
-            if mine[name][:1] in ("[", "{"):
-                value = adapter.dump_python(adapter.validate_json(mine[name]))
-            else:
-                value = adapter.validate_python(mine[name], strict=False)
-        except ValidationError as exc:
-            for error in exc.errors(include_url=False, include_input=False):
-                problems.append(Problem(name, 0, _sentence(error["msg"]), f"it sets {'.'.join(path)}", "environment"))
-            continue
-        target = out
-        for part in path[:-1]:
-            inner = target.get(part)
-            if not isinstance(inner, dict):
-                inner = target[part] = {}
-            target = inner
-        target[path[-1]] = value
-        overridden[path] = name
-    if problems:
-        raise ConfigError(problems)
-    return out, overridden
-
-
-_ADVICE: Final = MappingProxyType(
-    {
-        "bool_type": "write true or false, without quotes",
-        "bool_parsing": "write true or false",
-        "int_type": "write a whole number, without quotes",
-        "string_type": "write text; put it in quotes when it looks like a number",
-        "missing": "add it",
-    }
-)
-
-
-def _problems(exc: ValidationError, document: Document, overridden: Mapping[tuple[str, ...], str]) -> list[Problem]:
-    out = []
-    for error in exc.errors(include_url=False, include_input=False):  # the input may hold a secret
-        path = tuple(error["loc"])
-        if error["type"] == "extra_forbidden":
-            name = str(path[-1])
-            advice = did_you_mean(name, _fields_at(path[:-1]))
-            out.append(document.problem(path, f"unknown key {name!r}", advice, code="unknown-key"))
-            continue
-        problem = document.problem(
-            path, _sentence(error["msg"]), _ADVICE.get(error["type"], ""), code=error["type"].replace("_", "-")
-        )
-        variable = overridden.get(tuple(str(part) for part in path))
-        out.append(problem if variable is None else Problem(variable, 0, problem.message, "", problem.code))
-    return out
-
-
-def _fields_at(path: tuple[str | int, ...]) -> list[str]:
-    model: Any = _File
-    for part in path:
-        info = getattr(model, "model_fields", {}).get(part)
-        if info is None:
-            return []
-        options = [info.annotation, *getattr(info.annotation, "__args__", ())]
-        model = next((o for o in options if isinstance(o, type) and issubclass(o, BaseModel)), None)
-    return list(getattr(model, "model_fields", {}))
-
-
-def _sentence(message: str) -> str:
-    """Pydantic's message in our style: lower case, without its prefix."""
-    text = message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
-    text = text.removeprefix("Input should be ")
-    if text != message.removeprefix("Value error, "):
-        text = f"must be {text}"
-    return text[:1].lower() + text[1:]

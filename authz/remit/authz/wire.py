@@ -23,15 +23,47 @@ NON_INTERACTIVE: Final = "non_interactive"
 RUN_ID: Final = "run_id"
 THREAD_ID: Final = "thread_id"
 
+APP_CONFIG: Final = "app_config"
+SANDBOX_ID: Final = "sandbox_id"
+AGENT_NAME: Final = "agent_name"
+PRE_RUN_MESSAGE_IDS: Final = "__pre_run_message_ids"
+
 # State channels.
 PRINCIPAL_DIGEST: Final = "remit_principal_digest"
+SANDBOX: Final = "sandbox"
+THREAD_DATA: Final = "thread_data"
+UPLOADED_FILES: Final = "uploaded_files"
+ARTIFACTS: Final = "artifacts"
+PROMOTED: Final = "promoted"
 
-# Message metadata.
+# Message metadata: keys of `additional_kwargs`.
 TOOL_META: Final = "deerflow_tool_meta"
-CONTENT_KIND: Final = "deerflow_content_kind"
+TOOL_RECEIPT: Final = "deerflow_tool_receipt"
+TOOL_RECEIPT_CONTEXT: Final = "deerflow_tool_receipt_context"
+TOOL_RECEIPT_SNAPSHOT: Final = "deerflow_tool_receipt_snapshot"
 TOOL_TRANSFORMS: Final = "deerflow_tool_transforms"
-MCP_TAG: Final = "deerflow_mcp"
+READ_MARK: Final = "deerflow_read_mark"
+WRITE_BLOCK: Final = "deerflow_write_block"
+CONTENT_KIND: Final = "deerflow_content_kind"
+PRODUCER_KIND: Final = "deerflow_producer_kind"
+PRODUCER_ENTITY_ID: Final = "deerflow_producer_entity_id"
+ERROR_FALLBACK: Final = "deerflow_error_fallback"
+ERROR_TYPE: Final = "error_type"
+ERROR_REASON: Final = "error_reason"
+ERROR_DETAIL: Final = "error_detail"
 ORIGINAL_USER_CONTENT: Final = "original_user_content"
+HIDE_FROM_UI: Final = "hide_from_ui"
+HUMAN_INPUT_RESPONSE: Final = "human_input_response"
+FILES: Final = "files"
+SKILL_CONTEXT_ENTRY: Final = "skill_context_entry"
+SUBAGENT_STATUS: Final = "subagent_status"
+SERVER_SEAL: Final = "remit_server_seal"
+"""Proof that this process's deployment wrote the message: see `remit.runtime.signing`."""
+
+# Keys of a tool's own metadata.
+MCP_TAG: Final = "deerflow_mcp"
+MCP_SOURCE: Final = "deerflow_mcp_source"
+CAPABILITIES: Final = "remit_capabilities"
 
 # Key of `AuthzDecision.metadata`: dotted paths (``args.amount``, ``principal.attributes.team``) that the condition of
 # the deciding rule read. The decision log writes their values, unless they are masked.

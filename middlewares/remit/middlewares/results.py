@@ -20,15 +20,23 @@ MISSING_ID: Final = "missing_id"
 """Stands for the id of a call that has none; a `ToolMessage` cannot be made without one."""
 
 
-def map_messages(result: Any, change: Callable[[ToolMessage], ToolMessage], *, call_id: str | None) -> Any:
-    """`result` with `change` applied to every `ToolMessage` that answers the call `call_id`.
+class EveryCall:
+    """In place of a call id: the messages of every call."""
+
+
+EVERY_CALL: Final = EveryCall()
+CallId = str | EveryCall | None
+
+
+def map_messages(result: Any, change: Callable[[ToolMessage], ToolMessage], *, call_id: CallId) -> Any:
+    """`result` with `change` applied to every `ToolMessage` that answers the call `call_id`, or to all of them.
 
     Understands a message, a `Command` whose update is a dict (with one message or a list or tuple of them under
     ``messages``), a list or tuple of messages or of pairs, or None, and lists of all of these. Everything else is
     handed back as it is; nothing is changed in place.
     """
     if isinstance(result, ToolMessage):
-        return change(result) if result.tool_call_id == call_id else result
+        return change(result) if call_id is EVERY_CALL or result.tool_call_id == call_id else result
     if isinstance(result, Command):
         update = _mapped_update(result.update, change, call_id)
         return result if update is result.update else replace(result, update=update)
@@ -37,7 +45,7 @@ def map_messages(result: Any, change: Callable[[ToolMessage], ToolMessage], *, c
     return result
 
 
-def _mapped_update(update: Any, change: Callable[[ToolMessage], ToolMessage], call_id: str | None) -> Any:
+def _mapped_update(update: Any, change: Callable[[ToolMessage], ToolMessage], call_id: CallId) -> Any:
     if isinstance(update, Mapping):
         if "messages" not in update:
             return update
@@ -55,7 +63,7 @@ def _is_pair(item: Any) -> bool:
     return isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str)
 
 
-def _mapped_items(items: Any, change: Callable[[ToolMessage], ToolMessage], call_id: str | None) -> Any:
+def _mapped_items(items: Any, change: Callable[[ToolMessage], ToolMessage], call_id: CallId) -> Any:
     mapped = [map_messages(item, change, call_id=call_id) for item in items]
     if all(new is old for new, old in zip(mapped, items, strict=True)):
         return items

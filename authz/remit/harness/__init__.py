@@ -1,0 +1,1 @@
+"""What makes an agent out of settings: assembly, sandboxes, tools and models."""
