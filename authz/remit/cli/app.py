@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from remit.cli import check, explain, export, init, lint, schema, test
+from remit.cli import chain, check, explain, export, init, lint, schema, test
 from remit.cli.exits import Exit
 from remit.cli.version import version
 
@@ -28,6 +28,7 @@ def build_app() -> typer.Typer:
     app.command("test")(test.run_tests)
     app.command("schema")(schema.schema)
     app.command("export")(export.export)
+    app.command("chain")(chain.chain)
     app.command("demo")(_demo)
     return app
 

@@ -140,7 +140,8 @@ class AuthorizationMiddleware(GuardrailMiddleware):
         seen = self._version()
         shown = await settled(port.shown(principal, names))
         ask = None if self.waits else lambda more: self._shown_now(principal, more)
-        return View(names, shown, ask=ask, version=self._version, seen=seen, never=never)
+        always = self.provider.infrastructure_tools if isinstance(self.provider, GuardrailAuthorizationAdapter) else ()
+        return View(names, shown, ask=ask, version=self._version, seen=seen, never=never, always=always)
 
     def _usual_name(self) -> str:
         return AUTHORIZATION_GUARD

@@ -168,7 +168,7 @@ class Written:
 def _listed(value: Any) -> list[Any]:
     if value is None:
         return []
-    return list(value) if isinstance(value, (list, tuple)) else [value]
+    return value if isinstance(value, list) else [value]  # a tuple is one message: role and content
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from langchain.agents.middleware.types import AgentMiddleware
@@ -42,12 +43,31 @@ def guard(
     """
     if not enforcer.enabled:
         return list(others)
+    first = authorization_guard(
+        enforcer, others, approvals=approvals, passport=passport, infrastructure_tools=infrastructure_tools
+    )
+    return [first, *others]
+
+
+def authorization_guard(
+    enforcer: Enforcer,
+    others: Sequence[AgentMiddleware[Any, Any, Any]],
+    *,
+    approvals: Approvals | None = None,
+    passport: str | None = None,
+    infrastructure_tools: tuple[object, ...] = (),
+) -> AuthorizationMiddleware:
+    """The guard alone, for whoever puts it into a list himself; the parameters are those of `guard`.
+
+    Raises:
+        ConfigError: As `guard`.
+    """
     for other in others:
         _report_missing_half(other)
     brought = tuple(tool for other in others for tool in getattr(other, "tools", None) or ())
     refuse_duplicates(brought)
     arm(brought)
-    first = AuthorizationMiddleware(
+    return AuthorizationMiddleware(
         adapter_for(enforcer, infrastructure_tools=infrastructure_tools),
         enforcer=enforcer,
         approvals=approvals,
@@ -55,7 +75,6 @@ def guard(
         brought=tuple(tool for tool in brought if isinstance(tool, BaseTool)),
         inner=tuple(other for other in others if isinstance(other, GuardrailMiddleware)),
     )
-    return [first, *others]
 
 
 def _report_missing_half(other: AgentMiddleware[Any, Any, Any]) -> None:

@@ -74,9 +74,10 @@ class View:
         version: Tells the policy version in force; when it moves, `ask` is asked again.
         seen: The version under which `shown` was decided.
         never: Names that are hidden whatever the policy says.
+        always: Tool objects that are shown whatever the policy says: the agent's build made them itself.
     """
 
-    __slots__ = ("_ask", "_known", "_never", "_seen", "_version")
+    __slots__ = ("_always", "_ask", "_known", "_never", "_seen", "_version")
 
     def __init__(
         self,
@@ -87,8 +88,10 @@ class View:
         version: Callable[[], str],
         seen: str,
         never: frozenset[str] = frozenset(),
+        always: Sequence[object] = (),
     ) -> None:
         allowed = set(shown) - never
+        self._always = always
         self._known = {name: name in allowed for name in names}
         self._ask = ask
         self._never = never
@@ -100,7 +103,11 @@ class View:
         named = [(tool, "" if shapes_answer(tool) else tool_name(tool) or None) for tool in tools]
         self._learn({name for _, name in named if name})
         known = self._known
-        kept = [tool for tool, name in named if name is not None and (name == "" or known.get(name, False))]
+        kept = [
+            tool
+            for tool, name in named
+            if name is not None and (name == "" or known.get(name, False) or any(tool is one for one in self._always))
+        ]
         bodies = [tool for tool in kept if isinstance(tool, BaseTool) and not shapes_answer(tool)]
         try:
             arm(bodies)
