@@ -13,6 +13,7 @@ from rich.table import Table
 
 from benchmarks import (
     bench_agent,
+    bench_chain,
     bench_decisions,
     bench_filter,
     bench_import,
@@ -26,6 +27,7 @@ GROUPS: dict[str, Callable[[float], Iterator[Row]]] = {
     "decision": bench_decisions.rows,
     "filter": bench_filter.rows,
     "agent": bench_agent.rows,
+    "chain": bench_chain.rows,
     "load": bench_load.rows,
     "reload": bench_reload.rows,
     "import": bench_import.rows,

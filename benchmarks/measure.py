@@ -23,7 +23,7 @@ class Row:
     group: str
     name: str
     value: float
-    unit: Literal["x", "ms", "wrong"] = "x"
+    unit: Literal["x", "ms", "wrong", "nodes"] = "x"
     bound: float | None = None
     """None for what is shown for comparison only."""
     us: float | None = None

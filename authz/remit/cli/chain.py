@@ -2,58 +2,65 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from remit.authz.errors import ConfigError
-from remit.cli.console import say
+from remit.cli import console
 from remit.cli.exits import Exit
+from remit.cli.options import Format
 
 if TYPE_CHECKING:
     from remit.middlewares.slots import Slot
 
 
+Scope = Literal["lead", "bootstrap", "embedded", "subagent"]
+
+
 def chain(
     settings: Annotated[
         Path | None,
-        typer.Argument(metavar="[REMIT.YAML]", help="Settings; else REMIT_CONFIG, else remit.yaml, else the defaults."),
+        typer.Argument(
+            metavar="PATH",
+            help="The settings, a remit.yaml. Default: $REMIT_CONFIG, else remit.yaml, else the defaults.",
+            show_default=False,
+        ),
     ] = None,
-    scope: Annotated[str, typer.Option(help="lead, bootstrap, embedded or subagent.")] = "lead",
-    every: Annotated[bool, typer.Option("--all", help="Also slots that this chain does not have.")] = False,
-    reasons: Annotated[bool, typer.Option("--why", help="Also the reasons for the order.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
-) -> int:
-    """Print the chain of middlewares, outermost first.
+    scope: Annotated[Scope, typer.Option("--scope", "-s", help="For which kind of agent.")] = "lead",
+    absent: Annotated[bool, typer.Option("--all", "-a", help="Also what this agent does not have.")] = False,
+    why: Annotated[bool, typer.Option("--why", "-w", help="Also the reasons for the order.")] = False,
+    form: Format = "text",
+) -> Exit:
+    """Print the chain of middlewares of an agent.
 
-    What is printed is the table that builds the chain.
+    Outermost first, out of the very table that builds it.
     """
     try:
         from remit.middlewares.chain import EDGES, SLOTS
-        from remit.middlewares.slots import SCOPES, Conditions
+        from remit.middlewares.slots import Conditions
         from remit.runtime.config import load_app_config
     except ModuleNotFoundError as exc:
-        raise ConfigError(f"the chain needs {exc.name!r}, which is missing; install remit[agent]") from exc
-    if scope not in SCOPES:
-        raise ConfigError(f"--scope: unknown scope {scope!r}; known: {', '.join(SCOPES)}")
+        raise ConfigError(
+            f"the chain stands around a LangChain agent, and {exc.name!r} is missing; install remit[agent]"
+        ) from exc
     given = Conditions.of(load_app_config(_source(settings)), scope)
-    shown = [(slot, slot.fits(given)) for slot in SLOTS if every or slot.fits(given)]
-    present = {slot.id for slot, _ in shown}
-    edges = [edge for edge in EDGES if {edge.outer, edge.inner} <= present] if reasons else []
-    if as_json:
-        rows = [_row(slot, live) for slot, live in shown]
+    shown = [slot for slot in SLOTS if absent or slot.fits(given)]
+    present = {slot.id for slot in shown}
+    edges = [edge for edge in EDGES if {edge.outer, edge.inner} <= present]
+    if form == "json":
         order = [{"outer": edge.outer, "inner": edge.inner, "why": edge.why} for edge in edges]
-        say(json.dumps({"scope": scope, "slots": rows, **({"order": order} if reasons else {})}, indent=2))
+        console.document({"scope": scope, "slots": [_row(slot, slot.fits(given)) for slot in shown], "order": order})
         return Exit.FINE
-    width = max((len(slot.title) for slot, _ in shown), default=0)
-    for slot, live in shown:
-        mark = "" if live else "  (absent)"
-        say(f"{slot.number:>4}  {slot.title:<{width}}  {', '.join(slot.hooks) or '-'}  [{slot.condition}]{mark}")
-    for edge in edges:
-        say(f"      {edge.outer} before {edge.inner}: {edge.why}")
+    width = max(len(slot.title) for slot in shown)
+    for slot in shown:
+        state = slot.condition if slot.fits(given) else f"absent: {slot.condition}"
+        console.say(f"{slot.number:>4}  {slot.title:<{width}}  {', '.join(slot.hooks) or '-'}  ({state})")
+        for edge in edges if why else ():
+            if edge.outer == slot.id:
+                console.say(f"      before {edge.inner}: {edge.why}")
     return Exit.FINE
 
 

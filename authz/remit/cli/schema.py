@@ -12,7 +12,7 @@ from remit.cli.exits import Exit
 
 def schema(
     document: Annotated[
-        Literal["authz", "roles"], typer.Argument(help="Of which file: authz.yaml or roles.yaml.")
+        Literal["authz", "roles", "remit"], typer.Argument(help="Of which file: authz.yaml, roles.yaml or remit.yaml.")
     ] = "authz",
 ) -> Exit:
     """Print the JSON Schema of a file.
@@ -23,6 +23,10 @@ def schema(
         from remit.providers.casbin.files.rolesschema import roles_schema
 
         console.document(roles_schema())
+    elif document == "remit":
+        from remit.runtime.config import app_config_schema
+
+        console.document(app_config_schema())
     else:
         from remit.authz.config import config_schema
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from remit.harness.sandbox import build_sandbox_provider
 from remit.harness.skills_projection import SkillsProjection
@@ -64,25 +66,49 @@ def guarded_access(provider: SandboxProvider, authz: AuthorizationConfig, enforc
 
 
 def refuse_writable_policy(config: AppConfig) -> None:
-    """Policy, settings and keys must be out of the reach of what they restrain.
+    """Policy, settings and records must be out of the reach of what they restrain and record.
 
     Raises:
-        ConfigError: A policy folder lies inside of the folders that threads and sandboxes write, or around them.
+        ConfigError: One of them lies inside of the folders that threads and sandboxes write.
     """
+    if not config.authz.enabled:
+        return
     threads = (state_dir() / "users").resolve()
-    for folder, what in ((config.authz.base_dir, "policy"), (config.base_dir, "settings")):
-        if not config.authz.enabled:
-            continue
-        place = Path(folder).resolve()
-        if place == threads or threads in place.parents:
+    for place, what in _trusted_places(config):
+        resolved = place.resolve()
+        if resolved == threads or threads in resolved.parents:
             raise ConfigError(
                 config.problem(
                     ("authz_file",),
-                    f"the {what} folder {str(place)!r} lies where agents can write ({str(threads)!r})",
+                    f"{what} {str(place)!r} lies where agents can write ({str(threads)!r})",
                     "move it, or set REMIT_STATE_DIR to a folder elsewhere",
                     code="policy-in-reach",
                 )
             )
+
+
+def _trusted_places(config: AppConfig) -> Iterator[tuple[Path, str]]:
+    authz = config.authz
+    yield authz.base_dir, "the policy folder"
+    yield config.base_dir, "the settings folder"
+    yield state_dir() / authz.ledger.path, "the decision log"
+    for section in (authz.provider, authz.guardrails.provider):
+        for text in _texts(section.config if section is not None else ()):
+            if (named := authz.base_dir / text).exists():
+                yield named, "the policy file"
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every string in nested settings: a provider's own keys may name files anywhere."""
+    if isinstance(value, str):
+        if value and len(value) < 1024 and "\x00" not in value:
+            yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _texts(item)
 
 
 def _projection(config: AppConfig) -> SkillsProjection | None:

@@ -236,6 +236,12 @@ class AppConfig(_File):
         return next((model for model in self.models if model.name == name), None)
 
 
+def app_config_schema() -> dict[str, Any]:
+    """JSON Schema (draft 2020-12) of `remit.yaml`, for editors."""
+    schema = _File.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "remit.yaml"}
+
+
 def load_app_config(
     path_or_mapping: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     *,
