@@ -33,9 +33,7 @@ _INTERRUPTED: Final = (
     "Error: this call of {name} was interrupted and has no result. It may have run in part or not at all: check what "
     "it did before you repeat it."
 )
-_UNNAMED: Final = (
-    "Error: this call named no tool, so nothing ran. Call one of the tools that you were given, by its name."
-)
+_UNNAMED: Final = "Error: this call named no tool, so nothing ran. Call one of your tools by its name."
 _MALFORMED: Final = (
     "Error: the arguments of this call of {name} {detail}. Nothing ran. Send the call again with one valid JSON object."
 )

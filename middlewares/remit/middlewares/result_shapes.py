@@ -26,6 +26,7 @@ MAX_DEPTH: Final = 64
 """Levels of nesting in the content of a message. Serialisers give up at a few hundred."""
 _MAX_NODES: Final = 2_000
 _CHECKPOINTER: Final = "__pregel_checkpointer"
+_SMALL: Final = (-(2**63), 2**63)
 _PLAIN: Final = (str, bool, float, bytes, type(None))
 
 
@@ -140,8 +141,10 @@ def _clean(value: Any, depth: int) -> Any:
     """`value` as JSON can hold it, the same object where nothing had to be changed."""
     if isinstance(value, str):
         return clean_text(value)
-    if value is None or isinstance(value, (bool, int, float)):
+    if value is None or isinstance(value, (bool, float)):
         return value
+    if isinstance(value, int):
+        return value if _SMALL[0] <= value < _SMALL[1] else hex(value)
     if depth == 0:
         raise UnusableResult(f"its content is nested more than {MAX_DEPTH} levels deep")
     if isinstance(value, dict):
@@ -182,6 +185,8 @@ def _objects(update: Any, call: CallNames) -> Any:
     """An update whose messages are message objects: what is still a mapping would pass every later step unseen."""
     if update is None:
         return update
+    if isinstance(update, BaseMessage):
+        return {"messages": [update]}
     if isinstance(update, Mapping):
         if "messages" not in update:
             return update
@@ -192,6 +197,8 @@ def _objects(update: Any, call: CallNames) -> Any:
     ):
         pairs = [(key, _converted(value) if key == "messages" else value) for key, value in update]
         return update if all(new[1] is old[1] for new, old in zip(pairs, update, strict=True)) else pairs
+    if isinstance(update, (list, tuple)) and all(isinstance(message, BaseMessage) for message in update):
+        return {"messages": list(update)}
     pairs = list(Command(update=update)._update_as_tuples())
     if any(key == "__root__" for key, _ in pairs):
         raise UnusableResult(f"its update is {type(update).__name__}, which is no update of the state")
@@ -272,7 +279,7 @@ def _is_plain(value: Any) -> bool:
         if isinstance(item, _PLAIN):
             continue
         if isinstance(item, int):
-            if not -(2**63) <= item < 2**63:
+            if not _SMALL[0] <= item < _SMALL[1]:
                 return False
         elif type(item) is dict:
             if not all(isinstance(key, str) for key in item):

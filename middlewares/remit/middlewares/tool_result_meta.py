@@ -267,8 +267,8 @@ def _judged(message: ToolMessage, name: str, can: Capabilities) -> ToolMeta:
         return failure(kind_of(text[len(_ERROR_PREFIX) :]), "content_analysis")
     if can.reads_file:  # a file says what it says
         return success()
-    if (field := _json_error(text)) not in (None, ""):
-        return failure(kind_of(cast("str", field)), "content_analysis")
+    if field := _json_error(text):
+        return failure(kind_of(field), "content_analysis")
     if can.executes_command:
         return success()
     if (can.remote_content or name == "web_fetch") and (code := _http_page(text)):
