@@ -180,7 +180,7 @@ class Ticket:
     def fits(self, call: Call) -> bool:
         """Whether `call` is the very call that was allowed."""
         mine = self.call
-        return (
+        return call is mine or (
             call.tool is mine.tool
             and call.name == mine.name
             and call.call_id == mine.call_id
@@ -273,6 +273,11 @@ class Frame:
         ticket.signed.extend(signed)
         self._tickets.append(ticket)
 
+    def issued(self, tool: object, call_id: str | None) -> Call | None:
+        """The call of `tool` that a ticket was left for and not yet spent; None when there is none."""
+        calls = (ticket.call for ticket in self._tickets if not ticket.spent)
+        return next((call for call in calls if call.tool is tool and call.call_id == call_id), None)
+
     def countersign(self, key: object, call: Call) -> None:
         """Record that the gate with `key` allowed `call`. A ticket for anything else stays unsigned, thus worthless."""
         for ticket in self._tickets:
@@ -288,14 +293,8 @@ class Frame:
     ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         """The arguments that were decided about, when `sent` is the input they were made of; the ticket is spent."""
         for ticket in self._tickets:
-            if (
-                self.open
-                and ticket.foresaw(tool, name, call_id, sent)
-                and self._valid(ticket)
-                and ticket.redeem()
-                and ticket.foreseen is not None
-            ):
-                return ticket.foreseen.ready
+            if self.open and ticket.foresaw(tool, name, call_id, sent) and self._valid(ticket) and ticket.redeem():
+                return ticket.foreseen and ticket.foreseen.ready
         return None
 
     def covers(self, tool: object, name: str, call_id: str | None, sent: object) -> bool:

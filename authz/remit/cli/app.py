@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from remit.cli import chain, check, explain, export, init, lint, schema, test
+from remit.cli import chain, check, coverage, explain, export, init, lint, schema, test
 from remit.cli.exits import Exit
 from remit.cli.version import version
 
@@ -29,6 +29,7 @@ def build_app() -> typer.Typer:
     app.command("schema")(schema.schema)
     app.command("export")(export.export)
     app.command("chain")(chain.chain)
+    app.command("coverage")(coverage.coverage)
     app.command("demo")(_demo)
     return app
 

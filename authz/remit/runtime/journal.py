@@ -21,6 +21,7 @@ TAGS: Final = frozenset(
         "read_before_write",
         "sandbox",
         "llm_error",
+        "dangling_tool_call",
         "skill_activation",
         "skill_secrets",
         "loop_detection",

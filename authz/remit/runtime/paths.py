@@ -16,6 +16,8 @@ AREAS: Final = (WORKSPACE, UPLOADS, OUTPUTS)
 VIRTUAL_SKILLS: Final = "/mnt/skills"
 TOOL_RESULTS_DIRNAME: Final = ".tool-results"
 """Folder below the outputs for tool results too long for the conversation; no artifact of the run."""
+STAGING_PREFIX: Final = ".upload-"
+"""How the names of files begin that are still being uploaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class ThreadPaths:
     def create(self) -> None:
         """Make the three folders, open to the owner alone. Does nothing when they exist."""
         for area in AREAS:
-            (self.user_data / area).mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self.user_data / area)
 
     def as_state(self) -> dict[str, str]:
         """The value of the state channel ``thread_data``."""
@@ -75,6 +77,22 @@ def thread_paths(user_id: str, thread_id: str, *, base: str | os.PathLike[str] |
         / safe_id(thread_id, "thread id")
         / "user-data"
     )
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder and those above it that do not exist, each open to the owner alone.
+
+    Raises:
+        FileExistsError: Something else has the name.
+    """
+    try:
+        folder.mkdir(mode=0o700)
+    except FileNotFoundError:
+        make_private(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except FileExistsError:
+        if not folder.is_dir():
+            raise
 
 
 def normal_virtual_path(path: str) -> str:

@@ -2,8 +2,8 @@
 
 State channels, keys of the run context, keys of message metadata and patterns of message ids are declared here with
 their owner. Generated from it are the annotations that keep channels out of a run's input (`protected_channels`), the
-sanitisers of everything that comes from outside (`clean_context`, `clean_messages`, `clean_state`), and the set of keys
-that observers must not see (`redacted`).
+sanitisers of everything that comes from outside (`clean_context`, `clean_metadata`; whole inputs in
+`remit.runtime.inbound`), and the set of keys that observers must not see (`redacted`).
 """
 
 from __future__ import annotations
@@ -139,6 +139,9 @@ def _metadata() -> Iterable[Reserved]:
         wire.SKILL_CONTEXT_ENTRY: "middlewares.tool_error_handling",
         wire.SUBAGENT_STATUS: "harness",
         wire.SERVER_SEAL: "runtime.signing",
+        wire.UPLOADS_SEAL: "middlewares.uploads",
+        wire.MESSAGE_TIMESTAMP: "middlewares.thread_data",
+        wire.RUN_ID: "middlewares.thread_data",
     }
     for key, owner in server.items():
         yield Reserved(kind=Kind.METADATA, key=key, owner=owner)

@@ -162,7 +162,21 @@ Gate = Callable[[Any], None]
 """``gate(context)`` returns, or raises `SandboxAuthorizationError`."""
 AsyncGate = Callable[[Any], Awaitable[None]]
 
-_DECIDED: Final[ContextVar[set[tuple[int, str, str]] | None]] = ContextVar("remit_sandbox_decided", default=None)
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An environment that was handed out, to whom, and through which door."""
+
+    access: SandboxAccess
+    sandbox_id: str
+    thread_id: str
+    user_id: str
+
+
+_Decided = dict[tuple[int, str, str], Sandbox | None]
+"""What was decided in a scope, and the environment that was handed out then."""
+_DECIDED: Final[ContextVar[_Decided | None]] = ContextVar("remit_sandbox_decided", default=None)
+_NOTICED: Final[ContextVar[tuple[list[Opened], ...]]] = ContextVar("remit_sandboxes_noticed", default=())
 
 
 def _open(context: Any) -> None:
@@ -200,11 +214,17 @@ class SandboxAccess:
         thread_id, user_id = _owner(runtime)
         key = (id(self), thread_id, user_id)
         decided = _DECIDED.get()
-        if decided is None or key not in decided:
+        if decided is None:
             self.gate(getattr(runtime, "context", None))
-            if decided is not None:
-                decided.add(key)
-        return self.opened(runtime, thread_id, user_id)
+            return self.opened(runtime, thread_id, user_id)
+        if key not in decided:
+            self.gate(getattr(runtime, "context", None))
+            decided[key] = None
+        known = decided[key]
+        if known is None:
+            known = self.opened(runtime, thread_id, user_id)
+            decided[key] = known
+        return known
 
     async def aensure(self, runtime: Any) -> Sandbox:
         """`ensure` for the event loop: what may block happens in a thread.
@@ -218,17 +238,26 @@ class SandboxAccess:
         thread_id, user_id = _owner(runtime)
         key = (id(self), thread_id, user_id)
         decided = _DECIDED.get()
-        if decided is None or key not in decided:
+        if decided is None:
             await self.agate(getattr(runtime, "context", None))
-            if decided is not None:
-                decided.add(key)
-        return await to_thread(self.opened, runtime, thread_id, user_id)
+            return await to_thread(self.opened, runtime, thread_id, user_id)
+        if key not in decided:
+            await self.agate(getattr(runtime, "context", None))
+            decided[key] = None
+        known = decided[key]
+        if known is None:
+            known = await to_thread(self.opened, runtime, thread_id, user_id)
+            decided[key] = known
+        return known
 
     def opened(self, runtime: Any, thread_id: str, user_id: str) -> Sandbox:
         """The environment named in the state when it is this caller's, else the thread's own. Asks no policy."""
         known = sandbox_id_in(getattr(runtime, "state", None))
         found = self.provider.get(known, thread_id=thread_id, user_id=user_id) if known else None
-        return found if found is not None else self.provider.acquire(thread_id, user_id)
+        sandbox = found if found is not None else self.provider.acquire(thread_id, user_id)
+        for noticed_by in _NOTICED.get():
+            noticed_by.append(Opened(self, sandbox.id, thread_id, user_id))
+        return sandbox
 
     def release(self, runtime: Any, sandbox_id: str) -> bool:
         """Let go of an environment of the run's own thread; one of another is left alone."""
@@ -238,8 +267,11 @@ class SandboxAccess:
 
 @contextmanager
 def decided_once() -> Iterator[None]:
-    """A scope in which the gate is asked once for a thread: one composed tool call is one decision."""
-    token = _DECIDED.set(set())
+    """A scope in which the gate is asked, and the environment looked up, once for a thread.
+
+    One composed tool call is one decision; and on an event loop its later steps need no thread to find the environment.
+    """
+    token = _DECIDED.set({})
     try:
         yield
     finally:
@@ -251,6 +283,21 @@ async def adecided_once() -> AsyncIterator[None]:
     """`decided_once` for the event loop."""
     with decided_once():
         yield
+
+
+@contextmanager
+def noticed() -> Iterator[list[Opened]]:
+    """A scope that hands out a list of the environments that are opened inside of it, the latest last.
+
+    Tasks and threads that are started inside count, and so does what a nested scope notices: an agent that is called
+    as a tool opens environments for the call.
+    """
+    found: list[Opened] = []
+    token = _NOTICED.set((*_NOTICED.get(), found))
+    try:
+        yield found
+    finally:
+        _NOTICED.reset(token)
 
 
 def sandbox_id_in(state: Any) -> str | None:

@@ -170,9 +170,13 @@ def join_delegations(old: Any, new: Any) -> list[Delegation]:
         if name is None or began is None:
             continue
         known = found.get((began, name))
-        if known is None or item.get("status") in TERMINAL or known.get("status") not in TERMINAL:
+        if known is None or _has_ended(item) or not _has_ended(known):
             found[began, name] = item
     return [found[key] for key in sorted(found)[-MAX_DELEGATIONS:]]
+
+
+def _has_ended(item: Mapping[str, Any]) -> bool:
+    return _text(item, "status") in TERMINAL  # by way of `_text`, since a status may be anything, unhashable too
 
 
 @protected_channels

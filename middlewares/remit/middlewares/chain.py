@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from remit.authz import wire
 from remit.middlewares.fusion import Middleware
 from remit.middlewares.slots import Build, Edge, Scope, Slot
 
@@ -153,7 +154,7 @@ SLOTS: Final[tuple[Slot, ...]] = (
         when=lambda given: given.authorization,
         condition="authorization.enabled",
         hooks=("before_agent", "wrap_model_call", "wrap_tool_call"),
-        channels=("remit_principal_digest",),
+        channels=(wire.PRINCIPAL_DIGEST,),
     ),
     Slot(
         id="guardrail",

@@ -20,7 +20,7 @@ _MIN_SECRET: Final = 8
 _SECRET_NAME: Final = re.compile(r"key|token|secret|passw|credential|auth|dsn", re.IGNORECASE)
 _SECRETS: Final = re.compile(
     r"(?P<scheme>\b(?:bearer|basic|token)\s+)[\w.~+/=-]{8,}"
-    r"|(?P<name>(?:api[_-]?key|access[_-]?key|[\w-]*token|[\w-]*secret|passw(?:or)?d|pwd|authorization|signature)"
+    r"|(?P<name>(?<![\w-])[\w-]{0,40}(?:api[_-]?key|access[_-]?key|token|secret|passw(?:or)?d|pwd|authorization|signature)"
     r"[\"']?\s*[=:]\s*[\"']?(?:(?:bearer|basic|token)\s+)?)[^\s\"'&,;]{3,}"
     r"|(?P<user>://[^/\s:@]*:)[^/\s@]+(?=@)"
     r"|\b(?:sk|pk|rk|ghp|gho|ghs|ghu|glpat|xox[abprs]|hf|npm|pypi)[-_][A-Za-z0-9_-]{12,}"

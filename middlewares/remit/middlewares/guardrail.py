@@ -25,6 +25,7 @@ from remit.middlewares.approvals import Approvals
 from remit.middlewares.calls import Facts, Turn, facts_of, irregularity, turn_of
 from remit.middlewares.events import Decision, Event, leave, log, publish_allowed
 from remit.middlewares.gate import BodyGate, Cleared, Port
+from remit.middlewares.release import declaration_of
 from remit.middlewares.results import denial, escaped, lists_tools, safe_code, shown_name
 from remit.middlewares.sealed import WatchedToolCallRequest
 from remit.middlewares.shells import run_now, settled
@@ -108,6 +109,18 @@ class GuardrailMiddleware(AgentMiddleware[Any, Any, Any]):
         """Whether the provider may wait for I/O."""
         return not in_place(self.provider)
 
+    def release_policy_parameters(self) -> dict[str, object]:
+        """Everything in its settings that changes what it decides, and the policy that it decides by."""
+        provider = self.provider
+        named = getattr(provider, "policy_id", None) or getattr(provider, "name", None) or type(provider).__name__
+        declares = callable(getattr(provider, "release_policy_parameters", None))
+        return {
+            "fail_closed": self.fail_closed,
+            "passport": self.passport,
+            "policy": {"id": str(named), "version": self._version()},
+            "provider_parameters": declaration_of(provider) if declares else {},
+        }
+
     def wrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]]
     ) -> ToolMessage | Command[Any]:
@@ -160,6 +173,8 @@ class GuardrailMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def _version(self) -> str:
         version = getattr(self.provider, "policy_version", None)
+        if not isinstance(version, str):
+            version = getattr(self.provider, "version", None)
         return version if isinstance(version, str) else "unknown"
 
     async def _tool_call(self, request: ToolCallRequest, handler: Callable[..., Any], port: Port) -> Any:

@@ -43,6 +43,11 @@ def provenance_of(message: Any) -> Provenance | None:
     kind, producer, entity = (
         kwargs.get(key) for key in (wire.CONTENT_KIND, wire.PRODUCER_KIND, wire.PRODUCER_ENTITY_ID)
     )
-    if kind not in _KINDS or not isinstance(producer, str) or not isinstance(entity, str | None):
+    if (
+        not isinstance(kind, str)
+        or kind not in _KINDS
+        or not isinstance(producer, str)
+        or not isinstance(entity, str | None)
+    ):
         return None
     return Provenance(cast("ContentKind", kind), producer, entity)

@@ -17,6 +17,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Command
 
 from remit.middlewares.results import EVERY_CALL, map_messages
+from remit.runtime.reserved import REGISTRY, Kind
 
 log = logging.getLogger("remit.middlewares")
 
@@ -25,6 +26,8 @@ NO_CALL_ID: Final = "missing_tool_call_id"
 MAX_DEPTH: Final = 64
 """Levels of nesting in the content of a message. Serialisers give up at a few hundred."""
 _MAX_NODES: Final = 2_000
+_SECRET_CHANNELS: Final = frozenset(item.key for item in REGISTRY.values() if item.kind is Kind.CHANNEL and item.secret)
+"""Whose run this is, for one: it is told by the server and not by what runs in it."""
 _CHECKPOINTER: Final = "__pregel_checkpointer"
 _SMALL: Final = (-(2**63), 2**63)
 _PLAIN: Final = (str, bool, float, bytes, type(None))
@@ -172,7 +175,7 @@ def _written(value: Any) -> str:
 
 
 def _command(command: Command[Any], call: CallNames) -> Command[Any]:
-    update = _objects(command.update, call)
+    update = _permitted(_objects(command.update), call)
     if update is not command.update:
         command = replace(command, update=update)
     return cast(
@@ -181,7 +184,17 @@ def _command(command: Command[Any], call: CallNames) -> Command[Any]:
     )
 
 
-def _objects(update: Any, call: CallNames) -> Any:
+def _permitted(update: Any, call: CallNames) -> Any:
+    """`update` without the channels that no tool may write."""
+    pairs = list(update.items() if isinstance(update, Mapping) else update or ())
+    if not any(key in _SECRET_CHANNELS for key, _ in pairs):
+        return update
+    log.warning("the tool %r wrote a channel of the server's; that part of its update is dropped", call.tool)
+    kept = [(key, value) for key, value in pairs if key not in _SECRET_CHANNELS]
+    return dict(kept) if isinstance(update, Mapping) else kept
+
+
+def _objects(update: Any) -> Any:
     """An update whose messages are message objects: what is still a mapping would pass every later step unseen."""
     if update is None:
         return update

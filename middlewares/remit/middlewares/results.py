@@ -55,7 +55,8 @@ def _mapped_update(update: Any, change: Callable[[ToolMessage], ToolMessage], ca
         pairs = [
             (key, map_messages(value, change, call_id=call_id) if key == "messages" else value) for key, value in update
         ]
-        return type(update)(pairs)
+        same = all(new[1] is old[1] for new, old in zip(pairs, update, strict=True))
+        return update if same else type(update)(pairs)
     return map_messages(update, change, call_id=call_id)
 
 

@@ -15,23 +15,25 @@ from langgraph.types import Command
 
 from remit.authz import wire
 from remit.authz.errors import ConfigError, SandboxAuthorizationError, TicketRefused
-from remit.middlewares.error_details import error_detail
+from remit.middlewares.error_details import MAX_DETAIL, error_detail
 from remit.middlewares.events import log
 from remit.middlewares.result_shapes import CallNames, UnusableResult, well_shaped
 from remit.middlewares.results import EVERY_CALL, denial, map_messages, safe_code, shown_name
 from remit.middlewares.shells import run_now, settled
 from remit.middlewares.skill_reads import skill_entry
 from remit.middlewares.tool_result_meta import (
+    RULES,
     ToolOutcome,
     failure,
     kind_of,
     normalize_tool_result,
     stamped,
-    success,
     well_formed,
 )
+from remit.middlewares.transforms import transforms_of
 from remit.runtime.capabilities import Capabilities, capabilities_of
 from remit.runtime.config import AppConfig
+from remit.runtime.release import canonical_hash
 from remit.runtime.reserved import REGISTRY, Input, Kind
 
 _SERVER_OWNED: Final = frozenset(
@@ -66,11 +68,17 @@ class ToolErrorHandlingMiddleware(AgentMiddleware[Any, Any, Any]):
     def __init__(self, config: AppConfig) -> None:
         super().__init__()
         self._skill_readers = frozenset(config.skills.read_tools)
-        self._secrets = tuple(config.sandbox.environment.values())
+        self._masked = dict(config.sandbox.environment)
 
     def release_policy_parameters(self) -> dict[str, object]:
         """Everything in its settings that changes what it does."""
-        return {"skill_read_tools": sorted(self._skill_readers)}
+        return {
+            "skill_read_tools": sorted(self._skill_readers),
+            "masked_variables": sorted(self._masked),
+            "detail_max_chars": MAX_DETAIL,
+            "rules": canonical_hash([(kind, pattern.pattern, *rest) for kind, pattern, *rest in RULES]),
+            "texts": canonical_hash([_HINT, _RAN]),
+        }
 
     def wrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]]
@@ -90,7 +98,9 @@ class ToolErrorHandlingMiddleware(AgentMiddleware[Any, Any, Any]):
             result = await settled(handler(request))
         except Exception as exc:
             if (signal := _signal(exc)) is not None:
-                raise signal from None if signal is exc else exc
+                if signal is exc:
+                    raise
+                raise signal from exc
             return self._failed(request, call, exc)
         try:
             return cast("ToolMessage | Command[Any]", self._finished(request, call, result))
@@ -129,16 +139,17 @@ class ToolErrorHandlingMiddleware(AgentMiddleware[Any, Any, Any]):
         if isinstance(error, SandboxAuthorizationError):
             return _delegated(_no_sandbox(call, error), can)
         if _after_the_body(error):
-            log.warning("the tool %r returned what the graph does not take: %s", call.tool, error)
+            log.warning("the tool %r returned what the graph does not take: %s", call.tool, type(error).__name__)
             return self._unusable(request, call, "what it returned does not fit the graph")
         log.warning("the tool %r failed", call.tool, exc_info=error)
-        detail = error_detail(error, secrets=self._secrets)
+        detail = error_detail(error, secrets=self._masked.values())
         said = f": {detail}" if detail else ""
         text = f"Error: the tool {shown_name(call.tool)} failed with {type(error).__name__[:80]}{said}\n{_HINT}"
         kind = next((kind for of, kind in _KINDS if isinstance(error, of)), None)
         if kind is None:
             kind = kind_of(_without_echo(detail, request.tool_call.get("args")))
-        return _delegated(stamped(_error(call, text), failure(kind, "exception")), can)
+        meta = failure(kind, "exception", sure=not can.remote_content)
+        return _delegated(stamped(_error(call, text), meta), can)
 
     def _unusable(self, request: ToolCallRequest, call: CallNames, why: str) -> ToolMessage:
         text = f"Error: the tool {shown_name(call.tool)} ran, but its result cannot be used: {why}. {_RAN}\n{_HINT}"
@@ -181,7 +192,7 @@ def _capabilities(request: ToolCallRequest, call: CallNames) -> Capabilities:
 def _own(message: ToolMessage, *, delegates: bool) -> ToolMessage:
     """`message` as a plain one, with a stamp only where code of this process made it, and nothing else of the server's.
 
-    The status of a delegation is written by the tool that delegates.
+    The status of a delegation is written by the tool that delegates, and the trail of changes by wrappers around it.
     """
     meta = None
     if isinstance(message, ToolOutcome):
@@ -189,8 +200,11 @@ def _own(message: ToolMessage, *, delegates: bool) -> ToolMessage:
         message = ToolMessage.model_construct(**{name: getattr(message, name) for name in ToolMessage.model_fields})
     kwargs = message.additional_kwargs
     if not _SERVER_OWNED.isdisjoint(kwargs):
+        trail = transforms_of(message)
         kept = {wire.SUBAGENT_STATUS} if delegates else set()
         kwargs = {key: value for key, value in kwargs.items() if key not in _SERVER_OWNED or key in kept}
+        if trail:
+            kwargs[wire.TOOL_TRANSFORMS] = trail
         message = message.model_copy(update={"additional_kwargs": kwargs})
     if meta is None:
         return message

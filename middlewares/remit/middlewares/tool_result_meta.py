@@ -140,7 +140,7 @@ _PARTIAL: Final = re.compile(
 _MARKER_LINE: Final = 200
 """Characters of the longest line that is taken for such a statement."""
 _HTTP_NOISE: Final = re.compile(r"\b(?:an?|the|http|https|error|status|code|page|response)\b|[^a-z0-9]+")
-_HTTP_NUMBER: Final = re.compile(r"[^a-z0-9]*(?:http(?:/[\d.]+)?|error|status|code)*[^a-z0-9]*([45]\d\d)\b")
+_HTTP_NUMBER: Final = re.compile(r"(?:[^a-z0-9]*(?:https?(?:/[\d.]+)?|error|status|code)\b)*[^a-z0-9]*([45]\d\d)\b")
 
 
 def _bare(phrase: str) -> str:
@@ -220,10 +220,16 @@ def success(source: Source = "tool_return") -> ToolMeta:
     return _meta("success", None, True, "continue", source)
 
 
-def failure(error_type: str, source: Source) -> ToolMeta:
-    """The stamp of an error of a kind of `RULES`. A guess at the content never says ``stop``."""
+def failure(error_type: str, source: Source, *, sure: bool = True) -> ToolMeta:
+    """The stamp of an error of a kind of `RULES`.
+
+    Args:
+        error_type: The kind.
+        source: How it is known. A look at the content is never sure.
+        sure: Whether the kind may be relied on. Where it may not, the stamp never says ``stop``.
+    """
     rule = _BY_KIND.get(error_type, _UNKNOWN)
-    if source == "content_analysis" and rule.action == "stop":
+    if rule.action == "stop" and (source == "content_analysis" or not sure):
         return _meta("error", rule.error_type, True, "try_alternative", source)
     return _meta("error", rule.error_type, rule.recoverable, rule.action, source)
 
@@ -287,7 +293,7 @@ def _failed(message: ToolMessage, text: str, prefixed: bool, can: Capabilities) 
         return failure(kind_of(field) if field else "unknown", "content_analysis")
     kind = kind_of(text[len(_ERROR_PREFIX) :] if prefixed else text)
     # The text of a remote tool's error is remote as well: one refused page does not close the tool.
-    return failure(kind, "content_analysis" if can.remote_content else "tool_return")
+    return failure(kind, "tool_return", sure=not can.remote_content)
 
 
 def _json_error(text: str) -> str | None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Container, Mapping
+from functools import lru_cache
 from math import isfinite
 from typing import Any, Final
+
+from remit.middlewares.results import MISSING_ID
 
 UNKNOWN_TOOL: Final = "unknown_tool"
 MAX_NAME: Final = 64
@@ -16,13 +19,20 @@ _OTHERS: Final = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 def is_good_id(value: Any) -> bool:
-    """Whether `value` can pair a call with its result."""
-    return isinstance(value, str) and bool(value) and not value.isspace()
+    """Whether `value` can pair a call with its result. What stands for a missing id cannot."""
+    return isinstance(value, str) and bool(value) and not value.isspace() and value != MISSING_ID
+
+
+@lru_cache(maxsize=1024)
+def _is_usual(name: str) -> bool:
+    return _NAME.fullmatch(name) is not None
 
 
 def is_good_name(name: Any, known: Container[str]) -> bool:
     """Whether strict providers take `name`. Those of tools that are offered are taken as they are."""
-    return isinstance(name, str) and (_NAME.fullmatch(name) is not None or (bool(name.strip()) and name in known))
+    return isinstance(name, str) and (
+        (len(name) <= MAX_NAME and _is_usual(name)) or (bool(name.strip()) and name in known)
+    )
 
 
 def good_name(name: Any, known: Container[str]) -> str:
@@ -46,10 +56,10 @@ def is_plain(value: Any, depth: int = 0) -> bool:
     if depth >= MAX_DEPTH:
         return False
     if kind is dict:
-        return all(
-            type(key) is str and (key.isascii() or _is_encodable(key)) and is_plain(item, depth + 1)
-            for key, item in value.items()
-        )
+        for key, item in value.items():  # a loop: this runs over every call of the conversation, at every model call
+            if type(key) is not str or not (key.isascii() or _is_encodable(key)) or not is_plain(item, depth + 1):
+                return False
+        return True
     return (kind is list or kind is tuple) and all(is_plain(item, depth + 1) for item in value)
 
 

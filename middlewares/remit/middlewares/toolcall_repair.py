@@ -13,7 +13,6 @@ from typing import Any, Final, NamedTuple
 
 from langchain_core.messages import BaseMessage, ToolMessage
 
-from remit.middlewares.results import MISSING_ID
 from remit.middlewares.toolcall_json import is_good_id
 from remit.middlewares.toolcall_views import Call, read, sound
 
@@ -58,7 +57,7 @@ def is_intact(messages: Sequence[BaseMessage], known: Container[str]) -> bool:
             found = sound(message, known)
             if found is None:
                 return False
-            waiting, hosted = set(found.ids), found.hosted
+            waiting, hosted = found.ids, found.hosted
         else:
             hosted = ()
     return not waiting
@@ -117,9 +116,9 @@ def _parsed(message: Any) -> Sequence[Any]:
 
 
 def _id_of(message: Any) -> str | None:
-    """The id that a result carries; None when it has none, or the one that stands for none."""
+    """The id that a result carries; None when it has none."""
     call_id = message.tool_call_id
-    return call_id if is_good_id(call_id) and call_id != MISSING_ID else None
+    return call_id if is_good_id(call_id) else None
 
 
 def _adjacent(messages: Sequence[BaseMessage], turns: Sequence[_Turn]) -> set[int]:

@@ -76,11 +76,9 @@ class Reading(NamedTuple):
 class Sound(NamedTuple):
     """Ids in a message about whose calls there is nothing to do."""
 
-    ids: Collection[str]
+    ids: set[str]
+    """The caller's own."""
     hosted: Collection[str]
-
-
-_NONE: Final = Sound((), ())
 
 
 def sound(message: Any, known: Container[str]) -> Sound | None:
@@ -92,16 +90,16 @@ def sound(message: Any, known: Container[str]) -> Sound | None:
         if RAW in message.additional_kwargs:
             return None
         if type(content) is str:
-            return _NONE
+            return Sound(set(), ())
     ids: set[str] = set()
     for call in calls:
-        call_id = call.get("id")
+        call_id, args = call.get("id"), call.get("args")
         if (
             not is_good_id(call_id)
             or call_id in ids
             or not is_good_name(call.get("name"), known)
-            or type(call.get("args")) is not dict
-            or not is_plain(call["args"])
+            or type(args) is not dict
+            or not is_plain(args)
         ):
             return None
         ids.add(call_id)
@@ -166,7 +164,7 @@ class _Reader:
 
     def _fresh(self) -> str:
         """An id of our own, short enough for every provider and used nowhere in the conversation."""
-        made = f"remit_call_{self.index}_{len(self.calls)}"
+        made = f"synthetic_call_{self.index}_{len(self.calls)}"
         while made in self.taken:
             made += "x"
         self.taken.add(made)

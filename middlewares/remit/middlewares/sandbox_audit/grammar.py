@@ -1,0 +1,426 @@
+"""From text to `tree`: tree-sitter's grammar of bash, read without trusting it where it is known to be wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from remit.middlewares.sandbox_audit import letters
+from remit.middlewares.sandbox_audit.scan import scanned
+from remit.middlewares.sandbox_audit.source import Heredoc
+from remit.middlewares.sandbox_audit.tree import (
+    Assign,
+    Function,
+    Group,
+    Item,
+    Node,
+    Piece,
+    Pipeline,
+    Program,
+    Redirect,
+    Simple,
+    Word,
+)
+from remit.middlewares.sandbox_audit.verdicts import MAX_DEPTH, Budget, Span, TooComplex
+
+if TYPE_CHECKING:
+    import tree_sitter
+
+_DECLARATIONS: Final = frozenset({"declaration_command", "unset_command"})
+_REDIRECTS: Final = frozenset({"file_redirect", "herestring_redirect", "heredoc_redirect"})
+_GROUPS: Final = frozenset(
+    {
+        "compound_statement", "subshell", "if_statement", "while_statement", "for_statement", "c_style_for_statement",
+        "case_statement",
+    }
+)  # fmt: skip
+_STATEMENTS: Final = (
+    frozenset(
+        {
+            "command", "list", "pipeline", "redirected_statement", "negated_command", "variable_assignment",
+            "variable_assignments", "test_command", "function_definition",
+        }
+    )
+    | _GROUPS
+    | _DECLARATIONS
+)  # fmt: skip
+_EXPANSIONS: Final = frozenset({"command_substitution", "simple_expansion", "expansion", "arithmetic_expansion"})
+_CLAUSES: Final = frozenset({"do_group", "elif_clause", "else_clause", "case_item", "ERROR", "program"})
+_MISPLACED: Final = frozenset({"then", "do", "done", "fi", "esac", "else", "elif", "}", "}{", ";;"})
+"""Words that bash refuses as the name of a command and the grammar takes."""
+
+
+@cache
+def _language() -> tree_sitter.Language:
+    import tree_sitter
+    import tree_sitter_bash
+
+    return tree_sitter.Language(tree_sitter_bash.language())
+
+
+class Parsed:
+    """A text that was read. `broken` when the reading is not to be relied on."""
+
+    __slots__ = ("_source", "_text", "broken", "heredocs", "program")
+
+    def __init__(self, text: str, budget: Budget) -> None:
+        self._source = scanned(text, budget)
+        reader = _Reader(self._source.text, self._source.mark, self._source.braces, budget)
+        self._text = reader.text
+        self.heredocs: list[Heredoc] = self._source.heredocs
+        self.program: Program = reader.program(reader.root.children)
+        placed = reader.placed
+        self.broken = (
+            self._source.doubtful or reader.broken or len(placed) != len(set(placed)) or len(placed) != len(self.heredocs)
+        )
+
+    def span(self, start: int, end: int) -> Span:
+        """The characters of the text that became the bytes from `start` to `end`."""
+        if not self._source.text.isascii():
+            end = len(self._text[:end].decode("utf-8", "replace"))
+            start = len(self._text[:start].decode("utf-8", "replace"))
+        return self._source.span(start, end)
+
+
+def body_word(text: str, budget: Budget) -> tuple[Word, bool]:
+    """The body of a here-document that expands, as one quoted word; and whether the reading is not to be relied on."""
+    source = scanned(text, budget, body=True)
+    reader = _Reader(f': "{source.text}"', source.mark, set(), budget)
+    program = reader.program(reader.root.children)
+    node = program[0].node if len(program) == 1 else None
+    if not isinstance(node, Simple) or len(node.words) != 2:
+        return Word((), 0, 0), True
+    return node.words[1], source.doubtful or reader.broken or bool(source.heredocs)
+
+
+class _Reader:
+    """One parse. Recursion goes as deep as programs are nested, which is bounded."""
+
+    def __init__(self, text: str, mark: str, braces: set[int], budget: Budget) -> None:
+        import tree_sitter
+
+        budget.parse()
+        self.text = text.encode("utf-8", "replace")
+        self.mark = mark
+        if braces and not text.isascii():
+            braces = {len(text[:place].encode("utf-8", "replace")) for place in braces}
+        self.braces = braces
+        self.placed: list[int] = []
+        self.depth = 0
+        parser = tree_sitter.Parser(_language())
+        tree = parser.parse(lambda at, _: self.text[at:], progress_callback=lambda _, __: budget.spent())
+        budget.check()  # a parse that was cut short has no tree worth reading
+        if tree is None:
+            raise TooComplex
+        self.root: Any = tree.root_node
+        self.broken = bool(self.root.has_error)
+
+    def slice(self, start: int, end: int) -> str:
+        return self.text[start:end].decode("utf-8", "replace")
+
+    def program(self, nodes: Iterable[Any]) -> Program:
+        """The commands among `nodes`, and what stands loose between them as commands of its own."""
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise TooComplex
+        items: list[Item] = []
+        loose: list[Any] = []
+        for node in nodes:
+            kind = node.type
+            if kind in _STATEMENTS:
+                self.flush(loose, items)
+                items.extend(self.statement(node))
+            elif kind in _CLAUSES:
+                self.flush(loose, items)
+                items.extend(self.program(node.children))
+            elif kind == "command_name" or (node.is_named and kind not in _REDIRECTS and kind != "comment"):
+                loose.append(node)
+            elif kind in _REDIRECTS:
+                items.append(Item(Simple([], [], self.redirect(node, []), node.start_byte, node.end_byte)))
+            elif kind == "&" and items:
+                self.flush(loose, items)
+                items[-1] = items[-1]._replace(background=True)
+        self.flush(loose, items)
+        self.depth -= 1
+        return tuple(items)
+
+    def flush(self, loose: list[Any], items: list[Item]) -> None:
+        if loose:
+            command = Simple(self.words(loose), [], [], loose[0].start_byte, loose[-1].end_byte)
+            items.append(Item(command))
+            loose.clear()
+
+    def statement(self, node: Any) -> list[Item]:
+        kind = node.type
+        if kind == "list":
+            return self.chain(node)
+        if kind == "negated_command":
+            return list(self.program(node.children))
+        if kind == "redirected_statement":
+            return self.redirected(node)
+        return [Item(self.node(node))]
+
+    def chain(self, node: Any) -> list[Item]:
+        links: list[tuple[Any, bool]] = []  # the grammar nests to the left, as deep as the chain is long
+        while node.type == "list":
+            children = node.children
+            links.extend((child, False) for child in reversed(children[1:]))
+            node = children[0]
+        links.append((node, True))
+        items: list[Item] = []
+        for link, sure in reversed(links):
+            found = self.program([link])
+            items.extend(found if sure else [item._replace(sure=False) for item in found])
+        return items
+
+    def redirected(self, node: Any) -> list[Item]:
+        redirects: list[Redirect] = []
+        extra: list[Any] = []
+        rest: list[Any] = []
+        for child in node.children:
+            if child.type in _REDIRECTS:
+                redirects.extend(self.redirect(child, extra))
+            else:
+                rest.append(child)
+        items = list(self.program(rest)) or [Item(Simple([], [], [], node.start_byte, node.end_byte))]
+        target: Node = items[-1].node
+        while isinstance(target, Pipeline):  # they belong to the last command, not to all of them
+            target = target.parts[-1]
+        if isinstance(target, Function):
+            target = Group("group", node.start_byte, node.end_byte)
+            items.append(Item(target))
+        target.redirects.extend(redirects)
+        if isinstance(target, Simple):
+            target.words.extend(self.words(extra))
+            target.end = max(target.end, redirects[-1].end if redirects else 0)
+        return items
+
+    def redirect(self, node: Any, extra: list[Any]) -> list[Redirect]:
+        op, descriptor, target = "", "", []
+        behind: list[Any] = []
+        if node.type == "heredoc_redirect":
+            self.broken = True  # the scanner took out all there are
+            return []
+        for child in node.children:
+            if child.type == "file_descriptor":
+                descriptor = self.slice(child.start_byte, child.end_byte)
+            elif not child.is_named and child.type in letters.REDIRECTIONS and not target:
+                op = child.type
+            elif behind or (target and child.start_byte > target[-1].end_byte):
+                behind.append(child)  # the grammar hands the arguments behind a target to the redirection
+            else:
+                target.append(child)
+        extra.extend(behind)
+        word = self.words(target)[0] if target else None
+        number = None
+        if op == "<" and word is not None and len(word.pieces) == 1 and word.pieces[0].text.startswith(self.mark):
+            digits = word.pieces[0].text[len(self.mark) :]
+            if digits.isdigit():
+                number = int(digits)
+                self.placed.append(number)
+        return [Redirect(op, descriptor, word, number, node.start_byte, node.end_byte)]
+
+    def node(self, node: Any) -> Node:
+        kind = node.type
+        if kind == "command" or kind in _DECLARATIONS:
+            return self.simple(node)
+        if kind == "pipeline":
+            parts: list[Node] = []
+            for child in node.children:
+                if child.is_named and child.type != "comment":
+                    parts.append(self.single(self.program([child]), child))
+            return Pipeline(parts, node.start_byte, node.end_byte)
+        if kind in ("variable_assignment", "variable_assignments"):
+            wanted = [node] if kind == "variable_assignment" else node.children
+            made = [self.assign(child) for child in wanted if child.type == "variable_assignment"]
+            return Simple([], made, [], node.start_byte, node.end_byte)
+        if kind == "test_command" or (kind == "compound_statement" and node.children[0].type == "(("):
+            first = node.children[0]
+            start = Word((Piece("text", first.type),), first.start_byte, first.end_byte)
+            return Simple([start, self.loose(node)], [], [], node.start_byte, node.end_byte)
+        if kind == "function_definition":
+            named = [child for child in node.children if child.is_named and child.type != "comment"]
+            name = self.slice(named[0].start_byte, named[0].end_byte) if named else ""
+            return Function(name, self.program(named[1:]), node.start_byte, node.end_byte)
+        return self.group(node)
+
+    @staticmethod
+    def single(program: Program, node: Any) -> Node:
+        if len(program) == 1 and not program[0].background:
+            return program[0].node
+        return Group("group", node.start_byte, node.end_byte, bodies=[program])
+
+    def group(self, node: Any) -> Group:
+        kind, children = node.type, node.children
+        made = Group("group", node.start_byte, node.end_byte)
+        if kind == "subshell":
+            made.kind = "subshell"
+        if kind in ("compound_statement", "subshell"):
+            made.bodies.append(self.program(children))
+            return made
+        opener = next((n for n, child in enumerate(children) if child.type in ("then", "do_group", "compound_statement")), 0)
+        if kind == "if_statement":
+            made.kind = "if"
+            made.head = self.program(children[:opener])
+            made.bodies.append(self.program(children[opener:]))
+        elif kind == "while_statement":
+            made.kind = "until" if children[0].type == "until" else "while"
+            made.head = self.program(children[1:opener])
+            made.bodies.append(self.program(children[opener:]))
+        elif kind == "case_statement":
+            made.kind = "case"
+            made.words = self.words([child for child in children if child.is_named and child.type != "case_item"])
+            made.bodies.extend(self.branch(child) for child in children if child.type in ("case_item", "ERROR"))
+        else:
+            made.kind = "for"
+            head = children[:opener]
+            if kind == "c_style_for_statement":
+                semicolons = [n for n, child in enumerate(head) if child.type == ";"]
+                made.endless = len(semicolons) > 1 and semicolons[1] == semicolons[0] + 1
+                made.words = [self.loose(child) for child in head if child.is_named]
+            else:
+                named = [child for child in head if child.is_named and child.type != "comment"]
+                made.name = self.slice(named[0].start_byte, named[0].end_byte) if named else ""
+                made.words = self.words(named[1:])
+            made.bodies.append(self.program(children[opener:]))
+        return made
+
+    def branch(self, node: Any) -> Program:
+        children = node.children
+        close = next((n for n, child in enumerate(children) if child.type == ")"), -1)
+        return self.program(children[close + 1 :])
+
+    def simple(self, node: Any) -> Simple:
+        made = Simple([], [], [], node.start_byte, node.end_byte)
+        words: list[Any] = []
+        for child in node.children:
+            kind = child.type
+            if kind == "variable_assignment":
+                made.assigns.append(self.assign(child))
+            elif kind in _REDIRECTS:
+                made.redirects.extend(self.redirect(child, words))
+            elif kind in _GROUPS or kind in _CLAUSES:
+                made.inner.append(self.program([child]))
+            elif kind != "comment":
+                words.append(child)
+        made.words = self.words(words)
+        if made.words and len(made.words[0].pieces) == 1:
+            piece = made.words[0].pieces[0]
+            self.broken |= piece.kind == "text" and not piece.quoted and piece.text in _MISPLACED
+        return made
+
+    def assign(self, node: Any) -> Assign:
+        children = node.children
+        equals = next((n for n, child in enumerate(children) if child.type in ("=", "+=")), len(children))
+        left = children[0]
+        array = False
+        words: list[Word] = []
+        if left.type == "subscript":
+            array = True
+            words.extend(word for word in (self.loose(left),) if word.pieces)
+            left = left.children[0]
+        values = children[equals + 1 :]
+        if len(values) == 1 and values[0].type == "array":
+            array = True
+            values = [child for child in values[0].children if child.is_named and child.type != "comment"]
+        words.extend(self.words(values))
+        append = equals < len(children) and children[equals].type == "+="
+        return Assign(self.slice(left.start_byte, left.end_byte), tuple(words), append, array, node.start_byte, node.end_byte)
+
+    def words(self, nodes: list[Any]) -> list[Word]:
+        """The words of `nodes`. What stands side by side is one word, whatever the grammar made of it."""
+        made: list[Word] = []
+        pieces: list[Piece] = []
+        start = end = -1
+        for node in nodes:
+            if node.start_byte != end and end >= 0:
+                made.append(Word(tuple(pieces), start, end))
+                pieces = []
+                start = -1
+            if start < 0:
+                start = node.start_byte
+            self.pieces(node, pieces, quoted=False)
+            end = node.end_byte
+        if end >= 0:
+            made.append(Word(tuple(pieces), start, end))
+        return made
+
+    def loose(self, node: Any) -> Word:
+        """Every substitution below `node`, as one word: where only they matter."""
+        found: list[Piece] = []
+        waiting = [node]
+        while waiting:
+            here = waiting.pop()
+            if here.type in ("command_substitution", "process_substitution"):
+                self.pieces(here, found, quoted=True)
+            else:
+                waiting.extend(reversed(here.children))
+        return Word(tuple(found), node.start_byte, node.end_byte)
+
+    def pieces(self, node: Any, found: list[Piece], *, quoted: bool) -> None:
+        kind, start, end = node.type, node.start_byte, node.end_byte
+        if quoted and kind in _EXPANSIONS:  # inside of quotes the blanks in front are part of its first token
+            blanks = len(self.text[start:end]) - len(self.text[start:end].lstrip())
+            if blanks:
+                found.append(Piece("text", self.slice(start, start + blanks), True))
+        if kind == "command_substitution":
+            found.append(Piece("run", "", quoted, self.program(node.children[1:-1])))
+        elif kind == "process_substitution":
+            way = "in" if node.children[0].type == "<(" else "out"
+            found.append(Piece(way, "", True, self.program(node.children[1:-1])))
+        elif kind in ("simple_expansion", "expansion"):
+            self.parameter(node, found, quoted=quoted)
+        elif kind == "arithmetic_expansion":
+            found.append(Piece("number", "", True, alt=self.loose(node)))
+        elif kind == "raw_string":
+            found.append(Piece("text", self.slice(start + 1, end - 1), True))
+        elif kind == "ansi_c_string":
+            found.append(Piece("text", letters.ansi(self.slice(start + 2, end - 1)), True))
+        elif kind in ("string", "translated_string"):
+            found.append(Piece("text", "", True))  # a word is there even if nothing is in it
+            self.filled(node, start + 1, end - 1, node.children, found, quoted=True)
+        elif kind == "string_content" or quoted and kind in ("word", "heredoc_content"):
+            found.append(Piece("text", letters.unescaped(self.slice(start, end)), True))
+        elif kind in ("concatenation", "command_name", "ERROR") and node.children:
+            self.filled(node, start, end, node.children, found, quoted=quoted)
+        elif node.child_count and kind not in ("brace_expression",):
+            found.extend(self.loose(node).pieces)
+            found.append(Piece("text", self.slice(start, end), quoted))
+        elif kind == "$" and node.next_sibling is not None and node.next_sibling.type == "string":
+            return
+        else:
+            letters.bare(self.slice(start, end), start, self.braces, found)
+
+    def filled(self, node: Any, start: int, end: int, children: list[Any], found: list[Piece], *, quoted: bool) -> None:
+        """The pieces of `children`, and the blanks between them, which the grammar drops."""
+        self.depth += 1
+        if self.depth > 2 * MAX_DEPTH:
+            raise TooComplex
+        at = start
+        for child in children:
+            if child.end_byte <= start or child.start_byte >= end:
+                continue
+            if child.start_byte > at:
+                found.append(Piece("text", self.slice(at, child.start_byte), quoted))
+            if quoted and not child.is_named:
+                found.append(Piece("text", self.slice(child.start_byte, child.end_byte), True))
+            else:
+                self.pieces(child, found, quoted=quoted)
+            at = max(at, child.end_byte)
+        if at < end:
+            found.append(Piece("text", letters.unescaped(self.slice(at, end)) if quoted else self.slice(at, end), quoted))
+        self.depth -= 1
+
+    def parameter(self, node: Any, found: list[Piece], *, quoted: bool) -> None:
+        text = self.slice(node.start_byte, node.end_byte)
+        blanks = len(text) - len(text.lstrip())
+        name, op, offset = letters.parameter(text.lstrip())
+        alt = None
+        if op:
+            first = node.start_byte + blanks + len(text.lstrip()[:offset].encode("utf-8", "replace"))
+            inside: list[Piece] = []
+            children = [child for child in node.children if child.start_byte >= first]
+            self.filled(node, first, node.end_byte - 1, children, inside, quoted=quoted)
+            alt = Word(tuple(inside), first, node.end_byte)
+        found.append(Piece("var", name, quoted, op=op, alt=alt))

@@ -1,0 +1,371 @@
+"""The text of a command as the grammar can read it, with the places where it and bash differ written in another way.
+
+Bash takes out line continuations before it looks for words, lets a here-document begin anywhere in a line, reads back
+quotes inside bodies and inside each other, and knows brace lists as names of commands. The grammar does none of that.
+So here-documents become redirections from marks (their bodies are kept aside), back quotes become ``$(...)``, line
+continuations vanish, and a brace that opens a list is escaped.
+
+The scanner knows quotes, brackets, comments and nothing else. Where its reading is not certain it says so
+(`Source.doubtful`); the grammar checks the rest, since a mark must turn up as the target of a redirection.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from remit.middlewares.sandbox_audit.source import Heredoc, Source
+from remit.middlewares.sandbox_audit.verdicts import MAX_DEPTH, Budget, TooComplex
+
+_DIFFERS: Final = re.compile(r"<<|`|\\\n|<>|(?<![$\w}])\{[^\s;&|<>(){}]")
+_META: Final = " \t\n;&|()<>"
+_RUN: Final = {
+    "cmd": re.compile(r"[\\'\"`$(){<#\n]|(?<![^\s;&|(])(?:case(?=\s[^\n;]*?\sin\s)|esac(?![^\s;&|()]))"),
+    "dq": re.compile(r"[\\\"`$]"),
+    "param": re.compile(r"[\\'\"`$}]"),
+    "arith": re.compile(r"[\\'\"`$()\]]"),
+}
+_UNTICK: Final = re.compile(r"\\([`\\$])")
+_UNTICK_QUOTED: Final = re.compile(r"\\([`\\$\"])")
+_BRACKET: Final = re.compile(r"[()]")
+_ANSI_END: Final = re.compile(r"(?:[^\\']|\\.)*'", re.DOTALL)
+
+
+def scanned(text: str, budget: Budget, *, body: bool = False) -> Source:
+    """`text` in the form for the grammar.
+
+    Args:
+        text: A program; or, with `body`, the body of a here-document, to be read as one string in double quotes.
+
+    Raises:
+        TooComplex: It is nested too deeply.
+    """
+    mark = "@here"
+    while mark in text:
+        mark += "_"
+    if not body and _DIFFERS.search(text) is None:
+        return Source(text, mark)
+    found = _Scanner(text, mark, [], budget, body=body, depth=0)
+    found.run()
+    return found.source()
+
+
+class _Frame:
+    __slots__ = ("cases", "kind", "nested", "pending", "quoted", "substitution")
+
+    def __init__(self, kind: str, *, quoted: bool = False, substitution: bool = False, pending: int = 0) -> None:
+        self.kind = kind
+        self.quoted = quoted
+        self.substitution = substitution
+        self.pending = pending
+        self.cases = 0
+        self.nested = 0
+
+
+class _Scanner:
+    def __init__(
+        self, text: str, mark: str, heredocs: list[Heredoc], budget: Budget, *, body: bool, depth: int
+    ) -> None:
+        if depth > MAX_DEPTH:
+            raise TooComplex
+        self.text = text
+        self.mark = mark
+        self.heredocs = heredocs
+        self.depth = depth
+        self.body = body
+        self.budget = budget
+        self.doubtful = False
+        self.braces: set[int] = set()
+        self.out: list[str] = []
+        self.length = 0
+        self.stretches: list[tuple[int, int, int]] = []
+        self.pending: list[tuple[int, str, bool, bool]] = []
+        self.stack = [_Frame("dq" if body else "cmd", quoted=body)]
+
+    def source(self) -> Source:
+        made = Source("".join(self.out), self.mark)
+        made.heredocs = self.heredocs
+        made.braces = self.braces
+        made.doubtful = self.doubtful
+        for stretch in self.stretches:
+            made.stretch(*stretch)
+        return made
+
+    def run(self) -> None:
+        text, end, at, steps = self.text, len(self.text), 0, 0
+        while at < end:
+            steps += 1
+            if steps % 256 == 0:
+                self.budget.check()
+            frame = self.stack[-1]
+            found = _RUN[frame.kind].search(text, at)
+            if found is None:
+                self.copy(at, end)
+                break
+            start = found.start()
+            if start > at:
+                self.copy(at, start)
+            at = self.special(frame, found.group(), start)
+        if len(self.stack) > 1:
+            self.doubtful = True
+        for number, *_ in self.pending:  # a body that never comes is empty
+            self.heredocs[number] = Heredoc("", False, (end, end))
+
+    def copy(self, start: int, end: int) -> None:
+        if end > start:
+            if not self.stretches or self.stretches[-1][2] >= 0 or self.gap(start):
+                self.stretches.append((self.length, start, -1))
+            self.out.append(self.text[start:end])
+            self.length += end - start
+
+    def gap(self, start: int) -> bool:
+        at, begin, _ = self.stretches[-1]
+        return begin + self.length - at != start
+
+    def put(self, piece: str, start: int, end: int) -> None:
+        self.stretches.append((self.length, start, end))
+        self.out.append(piece)
+        self.length += len(piece)
+
+    def push(self, frame: _Frame) -> None:
+        if len(self.stack) + self.depth > 4 * MAX_DEPTH:
+            raise TooComplex
+        self.stack.append(frame)
+
+    def starts_word(self, at: int) -> bool:
+        return at == 0 or self.text[at - 1] in _META or self.text[at - 1] == "`"
+
+    def special(self, frame: _Frame, found: str, at: int) -> int:
+        """Deal with what stands at `at`; returns where to go on."""
+        text, kind = self.text, frame.kind
+        after = text[at + 1 : at + 2]
+        if found == "\\":
+            if after == "\n":
+                return at + 2
+            self.copy(at, at + 2)
+            return at + 2
+        if found == "`":
+            return self.backquotes(frame, at)
+        if found == "$":
+            return self.dollar(frame, at, after)
+        if found == '"':
+            if kind == "dq":
+                if len(self.stack) == 1:  # a body: its quotes are letters
+                    self.put('\\"', at, at + 1)
+                    return at + 1
+                self.stack.pop()
+            else:
+                self.push(_Frame("dq", quoted=True))
+        elif found == "'":
+            if not frame.quoted:
+                close = text.find("'", at + 1)
+                if close < 0:
+                    self.doubtful = True
+                    close = len(text) - 1
+                self.copy(at, close + 1)
+                return close + 1
+        elif kind == "param":  # a closing brace
+            self.stack.pop()
+        elif kind == "arith":
+            return self.arithmetic(frame, found, at)
+        elif kind == "cmd":
+            return self.command(frame, found, at, after)
+        self.copy(at, at + 1)
+        return at + 1
+
+    def command(self, frame: _Frame, found: str, at: int, after: str) -> int:
+        text = self.text
+        if found == "(":
+            if after == "(" and self.starts_word(at) and _closes_twice(text, at + 2):
+                self.push(_Frame("arith"))
+                self.copy(at, at + 2)
+                return at + 2
+            self.push(_Frame("cmd", pending=len(self.pending)))
+        elif found == ")":
+            if frame.cases == 0 and len(self.stack) > 1:
+                self.close(frame)
+        elif found == "{":
+            if self.starts_word(at) and after and after not in _META and after not in "}\r\f\v":
+                self.braces.add(self.length)
+                self.put("\\{", at, at + 1)
+                return at + 1
+        elif found == "<":
+            return self.redirection(at)
+        elif found == "#":
+            if self.starts_word(at):
+                end = text.find("\n", at)
+                end = len(text) if end < 0 else end
+                self.copy(at, end)
+                return end
+        elif found == "\n":
+            self.copy(at, at + 1)
+            return self.bodies(at + 1) if self.pending else at + 1
+        else:
+            frame.cases = max(0, frame.cases + (1 if found == "case" else -1))
+            self.copy(at, at + len(found))
+            return at + len(found)
+        self.copy(at, at + 1)
+        return at + 1
+
+    def close(self, frame: _Frame) -> None:
+        self.stack.pop()
+        if frame.substitution and len(self.pending) > frame.pending:
+            self.doubtful = True  # versions of bash do not agree on where such a body begins
+
+    def arithmetic(self, frame: _Frame, found: str, at: int) -> int:
+        width = 1
+        if found == "(":
+            frame.nested += 1
+        elif found == ")":
+            if frame.nested:
+                frame.nested -= 1
+            elif not frame.substitution:
+                self.stack.pop()
+                width = 2
+        elif found == "]" and frame.substitution and not frame.nested:
+            self.stack.pop()
+        self.copy(at, at + width)
+        return at + width
+
+    def dollar(self, frame: _Frame, at: int, after: str) -> int:
+        text, width = self.text, 2
+        if after == "(":
+            if text.startswith("(", at + 2) and _closes_twice(text, at + 3):
+                self.push(_Frame("arith"))
+                width = 3
+            else:
+                self.push(_Frame("cmd", substitution=True, pending=len(self.pending)))
+        elif after == "{":
+            self.push(_Frame("param", quoted=frame.quoted))
+        elif after == "[":
+            self.push(_Frame("arith", substitution=True))
+        elif after == "'" and not frame.quoted:
+            found = _ANSI_END.match(text, at + 2)
+            self.doubtful |= found is None
+            end = len(text) if found is None else found.end()
+            self.copy(at, end)
+            return end
+        elif after not in ("#", "$"):
+            width = 1
+        self.copy(at, at + width)
+        return at + width
+
+    def backquotes(self, frame: _Frame, at: int) -> int:
+        text, end = self.text, at + 1
+        while end < len(text) and text[end] != "`":
+            end += 2 if text[end] == "\\" else 1
+        if end >= len(text):
+            self.doubtful = True
+            self.copy(at, len(text))
+            return len(text)
+        untick = _UNTICK_QUOTED if frame.quoted and not self.body else _UNTICK
+        inner = _Scanner(
+            untick.sub(r"\1", text[at + 1 : end]), self.mark, self.heredocs, self.budget, body=False, depth=self.depth + 1
+        )
+        inner.run()
+        self.doubtful |= inner.doubtful or bool(inner.pending)
+        self.braces.update(place + self.length + 2 for place in inner.braces)
+        self.put("$(" + "".join(inner.out) + "\n)", at, end + 1)  # the newline ends a comment
+        return end + 1
+
+    def redirection(self, at: int) -> int:
+        text = self.text
+        if text.startswith("<<<", at):
+            self.copy(at, at + 3)
+            return at + 3
+        if text.startswith("<(", at):
+            self.push(_Frame("cmd", substitution=True, pending=len(self.pending)))
+            self.copy(at, at + 2)
+            return at + 2
+        if text.startswith("<>", at):
+            self.put(">" if at and text[at - 1].isdigit() and text[at - 1] != "0" else "<", at, at + 2)
+            return at + 2
+        if not text.startswith("<<", at):
+            self.copy(at, at + 1)
+            return at + 1
+        tabs = text.startswith("-", at + 2)
+        word, quoted, end = _delimiter(text, at + 3 if tabs else at + 2)
+        if word is None:
+            self.doubtful = True
+            self.copy(at, at + 2)
+            return at + 2
+        number = len(self.heredocs)
+        self.heredocs.append(Heredoc("", False, (at, end)))
+        self.pending.append((number, word, quoted, tabs))
+        self.put(f"<{self.mark}{number}", at, end)
+        return end
+
+    def bodies(self, at: int) -> int:
+        """Set the bodies of the here-documents of the line aside; returns where the next command begins."""
+        for number, word, quoted, tabs in self.pending:
+            start, lines = at, []
+            while at < len(self.text):
+                line, at = self.line(at, joined=not quoted)
+                line = line.lstrip("\t") if tabs else line
+                if line == word:
+                    break
+                if len(self.stack) > 1 and line.startswith(word + ")"):
+                    self.doubtful = True  # some versions of bash end the body here
+                lines.append(line + "\n")
+            self.heredocs[number] = Heredoc("".join(lines), not quoted, (start, at))
+        self.pending.clear()
+        return at
+
+    def line(self, at: int, *, joined: bool) -> tuple[str, int]:
+        parts: list[str] = []
+        while True:
+            end = self.text.find("\n", at)
+            stop = len(self.text) if end < 0 else end
+            part = self.text[at:stop]
+            if not joined or end < 0 or (len(part) - len(part.rstrip("\\"))) % 2 == 0:
+                parts.append(part)
+                return "".join(parts), stop + (end >= 0)
+            parts.append(part[:-1])
+            at = stop + 1
+
+
+def _delimiter(text: str, at: int) -> tuple[str | None, bool, int]:
+    """The word behind ``<<`` without its quotes, whether it had any, and its end; None if there is none to be sure of."""
+    while text.startswith((" ", "\t", "\\\n"), at):
+        at += 2 if text[at] == "\\" else 1
+    letters: list[str] = []
+    quoted, start = False, at
+    while at < len(text) and text[at] not in _META:
+        letter = text[at]
+        if letter == "\\":
+            if text.startswith("\n", at + 1):
+                at += 2
+                continue
+            quoted = True
+            letters.append(text[at + 1 : at + 2])
+            at += 2
+        elif letter in "'\"":
+            close = text.find(letter, at + 1)
+            if close < 0:
+                return None, False, at
+            quoted = True
+            inside = text[at + 1 : close]
+            if letter == '"' and ("\\" in inside or "`" in inside or "$(" in inside):
+                return None, False, at
+            letters.append(inside)
+            at = close + 1
+        elif letter == "`" or text.startswith(("$(", "$'", '$"', "${"), at):
+            return None, False, at
+        else:
+            letters.append(letter)
+            at += 1
+    return ("".join(letters) if at > start else None), quoted, at
+
+
+def _closes_twice(text: str, at: int) -> bool:
+    """Whether the two open brackets in front of `at` are closed by two: arithmetic, not a command in a subshell."""
+    depth = 0
+    for found in _BRACKET.finditer(text, at):
+        letter = found.group()
+        if letter == "(":
+            depth += 1
+        elif letter == ")":
+            if depth == 0:
+                return text.startswith(")", found.end())
+            depth -= 1
+    return False
