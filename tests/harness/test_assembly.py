@@ -201,9 +201,16 @@ async def test_disabled_leaves_tools_and_order(tmp_path: Path, style: str) -> No
     config = load_app_config({"sandbox": {"use": "local"}})
     services = Services.from_config(config)
     model = scripted(calls(call("pay", {"amount": 5})))
-    made = assemble(services, AgentOptions(model=model, tools=[pay, web_search], context=who("guest")))
+
+    @tool("pay")
+    def own(amount: int) -> str:
+        """Pay."""
+        return f"paid {amount}"
+
+    # A tool of its own: the others are armed by now, and an armed tool runs behind a guard only.
+    made = assemble(services, AgentOptions(model=model, tools=[own, web_search], context=who("guest")))
     assert [one.name for one in made.tools] == [*BUILT_IN, "pay", "web_search"]
-    assert made.tools[-2] is pay
+    assert made.tools[-2] is own
     state = await run(made.graph, style, context=who("nobody"))
     assert answers(state)["call_1"].text == "paid 5"
     services.access.provider.close()

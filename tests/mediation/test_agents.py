@@ -512,6 +512,23 @@ def test_a_remote_graph_and_one_that_is_compiled_later(enforcer: Enforcer) -> No
     ]
 
 
+def test_what_holds_too_much_is_noted(enforcer: Enforcer) -> None:
+    ballast = [object() for _ in range(25_000)]
+    report = audit(agent(enforcer, [named("search", lambda query: str(ballast))]))
+    assert report.ok
+    assert report.notes == ("agent > tools > search: holds too much to be searched to its end for agents",)
+
+
+def test_an_agent_behind_a_name_of_a_module(enforcer: Enforcer, monkeypatch: pytest.MonkeyPatch) -> None:
+    import tests.support.agents as module
+
+    monkeypatch.setattr(module, "inner_agent", unguarded(), raising=False)
+    body = eval("lambda query: module.inner_agent.invoke(query)", {"module": module, "__name__": "host"})  # noqa: S307
+    assert list(failing(audit(agent(enforcer, [named("research", body)])))) == [
+        "agent > tools > research > (agent) tools > fetch"
+    ]
+
+
 # Graphs that were drawn by hand
 
 
@@ -644,9 +661,11 @@ def test_what_is_opaque_can_be_accepted_by_name_or_path(enforcer: Enforcer) -> N
 
 
 def test_what_is_uncovered_cannot_be_accepted() -> None:
-    report = audit(unguarded(), exceptions={"fetch": "we trust it"})
-    assert not report.ok
-    assert report.notes == ("the exception 'fetch' was not applied: only what is opaque can be accepted",)
+    for key in ("fetch", "agent > tools > fetch"):
+        report = audit(unguarded(), exceptions={key: "we trust it"})
+        assert not report.ok
+        assert report.rows[0].accepted == ""
+        assert report.notes == (f"the exception {key!r} was not applied: only what is opaque can be accepted",)
 
 
 def test_an_exception_that_fits_several_or_nothing(enforcer: Enforcer) -> None:

@@ -26,13 +26,18 @@ from remit.runtime.reserved import Kind, declared
 from remit.runtime.state import ThreadState
 
 EVERY_HOOK = (*HOOKS, "wrap_model_call", "wrap_tool_call")
-ORDER = "1 2 3 4 5 6 7 8 13a 9a 9b 10 11 12 13b 30".split()
+ORDER = ["1", "2", "3", "4", "5", "6", "7", "8", "13a", "9a", "9b", "10", "11", "12", "13b", "30"]
 
 
-@tool
-def look_up(topic: str) -> str:
-    """Look something up."""
-    return f"found {topic}"
+def fresh() -> Any:
+    """A tool that no other test has armed."""
+
+    @tool
+    def look_up(topic: str) -> str:
+        """Look something up."""
+        return f"found {topic}"
+
+    return look_up
 
 
 def test_the_order_of_the_table() -> None:
@@ -98,6 +103,7 @@ async def test_every_combination_runs_a_turn(scope: Any, on: dict[str, bool], tm
     chain = build_chain(made)
     expected = [slot.title for slot in SLOTS if slot.fits(made.conditions) and slot.home]
     assert [type(one).__name__ for one in chain if not isinstance(one, Noting)] == expected
+    look_up = fresh()
     model = scripted(calls(call("look_up", {"topic": "x"})))
     graph = create_agent(model, made.enforcer.visible_tools([look_up]), middleware=chain, state_schema=ThreadState)
     bare = create_agent(model, [look_up])

@@ -48,7 +48,7 @@ def stand_in(command: str) -> Verdict:
 
 @pytest.fixture(autouse=True)
 def classifier(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox_audit, "classify", stand_in, raising=False)
+    monkeypatch.setitem(vars(sandbox_audit), "classify", stand_in)
 
 
 @pytest.fixture
@@ -365,7 +365,8 @@ async def test_malformed_commands(
     style: str, args: Any, rule: str, guarded: bool, policy: Any, audit_log: Any, caplog: Any
 ) -> None:
     """Refused with a plain reason, and a policy that allows everything cannot change that."""
-    enforcer = policy(("p", "role:guest", "*", "*", "*", "allow", "")).enforcer if guarded else None
+    rows = [("p", "role:guest", "command", rule, "execute", "allow", ""), allow("guest", "*")]
+    enforcer = policy(*rows).enforcer if guarded else None
     tools, ran = toolbox()
     state = await run(audited(tools, calls(call("bash", args, "a")), enforcer=enforcer), style)
     assert ran == []
@@ -536,7 +537,7 @@ async def test_a_classifier_that_fails_blocks(style: str, monkeypatch: pytest.Mo
         raise RuntimeError("no grammar")
 
     for stand in (broken, lambda command: None, lambda command: Verdict("maybe")):
-        monkeypatch.setattr(sandbox_audit, "classify", stand)
+        monkeypatch.setitem(vars(sandbox_audit), "classify", stand)
         tools, ran = toolbox()
         state = await run(audited(tools, calls(call("bash", {"command": "ls"}, "a"))), style)
         assert ran == []
@@ -581,18 +582,19 @@ def test_odd_results_pass_through() -> None:
         execution_info = None
         tools: tuple[Any, ...] = ()
 
-    slot = SandboxAuditMiddleware()
-    request = ToolCallRequest(
-        {"name": "bash", "args": {"command": "careful"}, "id": "a", "type": "tool_call"}, None, {}, Runtime()
-    )  # type: ignore[arg-type]
+    slot: Any = SandboxAuditMiddleware()
+    runtime: Any = Runtime()
+    made: Any = {"name": "bash", "args": {"command": "careful"}, "id": "a", "type": "tool_call"}
+    request: Any = ToolCallRequest(made, None, {}, runtime)
+    odd: Any
     for odd in (None, 5, "text", Command(update=None), Command(goto="x"), [], ToolMessage("x", tool_call_id="other")):
-        assert slot.wrap_tool_call(request, lambda _, odd=odd: odd) is odd  # type: ignore[misc,arg-type]
-    pairs = Command(update=[("messages", [ToolMessage("one", tool_call_id="a")])])
+        assert slot.wrap_tool_call(request, lambda _, odd=odd: odd) is odd
+    pairs: Command[Any] = Command(update=[("messages", [ToolMessage("one", tool_call_id="a")])])
     noted = slot.wrap_tool_call(request, lambda _: pairs)
-    assert str(noted.update[0][1][0].content).startswith("one\n\nWarning: ")  # type: ignore[union-attr,index]
+    assert str(noted.update[0][1][0].content).startswith("one\n\nWarning: ")
     empty = ToolMessage("x", tool_call_id="a").model_copy(update={"content": None})
     noted = slot.wrap_tool_call(request, lambda _: empty)
-    assert str(noted.content).startswith("Warning: ")  # type: ignore[union-attr]
+    assert str(noted.content).startswith("Warning: ")
     assert empty.content is None
 
 

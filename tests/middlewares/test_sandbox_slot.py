@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Annotated, Any, TypedDict
@@ -23,12 +24,13 @@ from langgraph.graph.message import add_messages
 from langgraph.types import Command, Overwrite, interrupt
 from pydantic import BaseModel
 from tests.support.agents import STYLES, answers, run
-from tests.support.policies import Policy, allow
+from tests.support.blocking import no_blocking_calls
+from tests.support.policies import allow, write_policy
 from tests.support.scripted import call, calls, scripted
 
-from remit.authz import SandboxAuthorizationError, wire
+from remit.authz import Enforcer, SandboxAuthorizationError, load_config, wire
+from remit.authz.gates.sandbox import aauthorize_sandbox_execution, authorize_sandbox_execution
 from remit.harness.sandbox.local import LocalSandboxProvider
-from remit.harness.services import guarded_access
 from remit.middlewares import guard
 from remit.middlewares.fusion import fused
 from remit.middlewares.results import EVERY_CALL, map_messages
@@ -167,9 +169,11 @@ async def test_parallel_calls_share_one_environment(world: World, style: str) ->
 
 async def test_two_agents_at_once_share_one_environment(world: World) -> None:
     lead, helper = world.agent(BASH, owner=False), world.agent(BASH, owner=False)
-    one, other = await asyncio.gather(
-        run(lead, "ainvoke", context=WHO), run(helper, "ainvoke", context={**WHO, wire.IS_SUBAGENT: True})
-    )
+    payload = {"messages": [("user", "go")]}
+    with no_blocking_calls():
+        one, other = await asyncio.gather(
+            lead.ainvoke(payload, context=WHO), helper.ainvoke(payload, context={**WHO, wire.IS_SUBAGENT: True})
+        )
     assert one[wire.SANDBOX] == other[wire.SANDBOX]
 
 
@@ -332,7 +336,7 @@ async def test_a_closed_gate_is_a_readable_answer(world: World, style: str) -> N
         state = await run(world.agent(both, lazy_init=lazy), style, context=WHO)
         found = answers(state)
         assert found["call_1"].status == "error"
-        assert "not permitted" in found["call_1"].text
+        assert "needs a sandbox, and this run may not use one" in found["call_1"].text
         assert found["call_2"].text == "pages about x"
         assert wire.SANDBOX not in state
     assert world.provider.acquired == []
@@ -343,31 +347,22 @@ async def test_a_closed_gate_is_a_readable_answer(world: World, style: str) -> N
 @pytest.mark.parametrize("broken", [False, True], ids=["denied", "provider fails"])
 async def test_the_real_gate(tmp_path: Path, world: World, style: str, lazy: bool, broken: bool) -> None:
     """A policy without sandbox, or one that cannot be asked: the run starts, and nothing is acquired."""
-    policy = Policy(tmp_path, [allow("guest", "*")], default_role="guest")
-    enforcer, authz = policy.enforcer, policy.config
+    write_policy(tmp_path, [allow("guest", "*")])
+    provider = {"use": "casbin", "config": {"policies": [str(tmp_path / "policy.csv")]}}
     if broken:
-
-        class Failing:
-            name = "failing"
-
-            def authorize(self, request: Any) -> Any:
-                raise RuntimeError("the policy service is down")
-
-            async def aauthorize(self, request: Any) -> Any:
-                raise RuntimeError("the policy service is down")
-
-            def filter_resources(self, principal: Any, resource: str, names: Any) -> Any:
-                return list(names)
-
-        access = guarded_access(world.provider, authz, SimpleNamespace(enabled=True, provider=Failing()))  # type: ignore[arg-type]
-    else:
-        access = guarded_access(world.provider, authz, enforcer)
-    world.access = access
+        provider = {"use": "nowhere_at_all:Provider", "config": {}}
+    authz = load_config({"authorization": {"enabled": True, "default_role": "guest", "provider": provider}})
+    world.access = SandboxAccess(
+        world.provider,
+        gate=partial(authorize_sandbox_execution, config=authz),
+        agate=partial(aauthorize_sandbox_execution, config=authz),
+    )
     both = calls(call("bash", {"command": "echo hi"}), call("web_search", {"query": "x"}, "call_2"))
-    inner = () if broken else guard(enforcer)
+    inner = () if broken else guard(Enforcer.from_config(authz))
     state = await run(world.agent(both, lazy_init=lazy, inner=inner), style, context={**WHO, "user_role": "guest"})
     found = answers(state)
     assert (found["call_1"].status, found["call_2"].text) == ("error", "pages about x")
+    assert "needs a sandbox, and this run may not use one" in found["call_1"].text
     assert world.provider.acquired == []
 
 

@@ -18,6 +18,7 @@ from tests.support.agents import STYLES, run
 from tests.support.scripted import scripted
 
 from remit.authz import wire
+from remit.middlewares import uploads
 from remit.middlewares.thread_data import ThreadDataMiddleware
 from remit.middlewares.upload_outline import MAX_HEADINGS, MAX_LINE, outline_of
 from remit.middlewares.uploads import MAX_ENTRIES, MAX_OUTLINE_CHARS, UploadsMiddleware, uploads_block
@@ -129,6 +130,14 @@ async def test_what_is_no_file_of_this_thread(style: str, kind: str, folder: Pat
     assert files == []
     assert message.content == "look at this"
     assert wire.ORIGINAL_USER_CONTENT not in message.additional_kwargs
+
+
+@pytest.mark.parametrize("kind", ["nothing", "link", "dangling link", "link inside", "folder", "pipe"])
+def test_a_file_that_was_exchanged_after_the_look_is_not_read(kind: str, folder: Path, tmp_path: Path) -> None:
+    plant(kind, folder, tmp_path)
+    with uploads._folder(thread_paths("u1", "t1")) as opened:
+        assert opened is not None
+        assert opened.text("f.md") is None
 
 
 @pytest.mark.parametrize("style", STYLES)

@@ -35,7 +35,7 @@ class Deployment:
         self.roles = folder / "roles.yaml"
         self.roles.write_text(roles, encoding="utf-8")
         self.policy = folder / "policy.csv"
-        self.policy.write_text(rows, encoding="utf-8")
+        self.policy.write_text(rows or "# no single rules\n", encoding="utf-8")
         files = [str(self.roles), str(self.policy)]
         provider = {"use": "casbin", "config": {"policies": files}}
         self.authz = load_config(

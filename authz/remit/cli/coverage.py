@@ -44,7 +44,7 @@ def coverage(
     ] = None,
     form: Format = "text",
 ) -> Exit:
-    """Prove that every tool of an agent is reached through the guard alone.
+    """Prove that every tool of an agent is guarded.
 
     Prints a row for each tool, hosted tool, node and inner agent. Ends with 1 if one of them is uncovered, or cannot
     be looked into and was not accepted.

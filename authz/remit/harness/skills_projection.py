@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from remit.runtime.paths import ThreadPaths, make_private, thread_paths
+from remit.runtime.regular import read_regular
 from remit.runtime.release import canonical_hash
 
 log = logging.getLogger("remit.harness")
@@ -209,10 +210,7 @@ def _looks(status: os.stat_result) -> tuple[int, ...]:
 
 def _content(path: Path) -> bytes:
     """A regular file, not through a link, and not more of it than a skill may have."""
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(f"{str(path)!r} is no regular file any more")
-        data = file.read(MAX_SKILL_BYTES + 1)
+    data = read_regular(path, MAX_SKILL_BYTES + 1)
     if len(data) > MAX_SKILL_BYTES:
         raise OSError(f"{str(path)!r} grew while it was copied")
     return data

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from types import MappingProxyType
@@ -122,19 +122,20 @@ def _output(artifact: object, exclude: str) -> str | None:
 
 
 def _is_there(paths: ThreadPaths, path: str | None) -> bool:
-    """Whether the file is there, on a way without links."""
+    """Whether the regular file is there, on a way without links."""
     if path is None:
         return False
-    host = paths.outputs
-    parts = path.removeprefix(_OUTPUTS).split("/")
-    try:
-        for part in (None, *parts[:-1]):
-            host = host if part is None else host / part
-            if not stat.S_ISDIR(host.lstat().st_mode):
+    *folders, name = path.removeprefix(_OUTPUTS).split("/")
+    with ExitStack() as stack:
+        folder: int | None = None
+        for part in (str(paths.user_data), OUTPUTS, *folders):
+            folder = stack.enter_context(_opened(part, folder))
+            if folder is None:
                 return False
-        return stat.S_ISREG((host / parts[-1]).lstat().st_mode)
-    except (OSError, ValueError):
-        return False
+        try:
+            return stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+        except (OSError, ValueError):
+            return False
 
 
 class _Walk:
@@ -183,7 +184,7 @@ def _opened(name: str, parent: int | None) -> Iterator[int | None]:
     """A descriptor of a folder; None when it is not there, is none, or may not be read."""
     try:
         descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
-    except OSError:
+    except (OSError, ValueError):
         yield None
         return
     try:

@@ -16,7 +16,7 @@ from remit.authz.gates.arming import is_armed, refuse_duplicates
 from remit.authz.gates.tools import tool_name
 from remit.mediation import approvals, stations
 from remit.mediation.guards import changes, is_disabled, is_exempt
-from remit.mediation.holdings import graphs_held_by
+from remit.mediation.holdings import Held, graphs_held_by
 from remit.mediation.reading import (
     ModelStation,
     ToolStation,
@@ -239,7 +239,7 @@ class _Walk:
         self._row(place, "node", name, "opaque", sync=False, asynchronous=False, note=note, advice=advice)
         runnable = node.bound
         functions = [getattr(runnable, attribute, None) for attribute in ("func", "afunc")]
-        self._held([*graphs_held_by(runnable, *functions), *(node.subgraphs or ())], place)
+        self._held(graphs_held_by(runnable, *functions, *(node.subgraphs or ())), place)
 
     def _routers(self, graph: Any, path: tuple[str, ...], prefix: str) -> None:
         """Functions that choose the next node are code as well."""
@@ -257,8 +257,10 @@ class _Walk:
                 self._row(here, "router", name, "opaque", sync=False, asynchronous=False, note=note, advice=advice)
                 self._held(graphs_held_by(branch.path, *functions), here)
 
-    def _held(self, graphs: Sequence[Any], path: tuple[str, ...]) -> None:
-        for graph in {id(graph): graph for graph in graphs}.values():
+    def _held(self, held: Held, path: tuple[str, ...]) -> None:
+        if not held.complete:
+            self.notes.append(f"{' > '.join(path)}: holds too much to be searched to its end for agents")
+        for graph in held.graphs:
             if isinstance(graph, Pregel):
                 self.agent(graph, path, nested=True)
                 continue

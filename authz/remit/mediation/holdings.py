@@ -10,8 +10,9 @@ import functools
 import sys
 from collections import deque
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from langgraph.graph.state import StateGraph
 from langgraph.pregel.protocol import PregelProtocol
@@ -19,28 +20,42 @@ from langgraph.pregel.protocol import PregelProtocol
 DEPTH: Final = 3
 """Steps from the function: its closure is one, an attribute of what lies there two, an item of that three."""
 MOST_OBJECTS: Final = 20_000
-"""A tool that holds more is not searched to its end."""
+"""What holds more is not searched to its end, and the report says so."""
 _PLAIN: Final = (str, bytes, bytearray, int, float, complex, bool, type(None), CodeType)
+_LIBRARIES: Final = (sys.stdlib_module_names - {"__main__"}) | {
+    *("langchain", "langchain_core", "langgraph", "langsmith", "pydantic", "pydantic_core"),
+}
 _CONTAINERS: Final = (list, tuple, set, frozenset, deque)
 
 
-def graphs_held_by(*holders: Any, depth: int = DEPTH) -> list[Any]:
-    """Graphs, compiled or not, and remote ones, that `holders` hold, each once, nearest first."""
+class Held(NamedTuple):
+    """What a search found."""
+
+    graphs: list[Any]
+    """Graphs, compiled or not, and remote ones, each once, nearest first."""
+    complete: bool
+    """Whether everything within reach was looked at."""
+
+
+def graphs_held_by(*holders: Any, depth: int = DEPTH) -> Held:
+    """The graphs that `holders` hold within `depth` steps."""
     found: list[Any] = []
     seen: dict[int, Any] = {}
     layer: list[Any] = list(holders)
     for step in range(depth + 1):
         deeper: list[Any] = []
         for value in layer:
-            if id(value) in seen or isinstance(value, _PLAIN) or len(seen) >= MOST_OBJECTS:
+            if id(value) in seen or isinstance(value, _PLAIN):
                 continue
+            if len(seen) >= MOST_OBJECTS:
+                return Held(found, False)
             seen[id(value)] = value  # kept alive, or its id may be given to another
             if isinstance(value, (PregelProtocol, StateGraph)):
                 found.append(value)
             elif step < depth:
                 deeper += _held(value)
         layer = deeper
-    return found
+    return Held(found, True)
 
 
 def _held(value: Any) -> Iterator[Any]:
@@ -74,6 +89,8 @@ def _held_by_function(function: FunctionType) -> Iterator[Any]:
     yield from (function.__kwdefaults__ or {}).values()
     if (wrapped := vars(function).get("__wrapped__")) is not None:
         yield from _held(wrapped)
+    if _is_of_a_library(function.__globals__.get("__name__")):
+        return  # its globals are the library's own
     names = _names(function.__code__)
     for name in names:
         value = function.__globals__.get(name)
@@ -83,6 +100,13 @@ def _held_by_function(function: FunctionType) -> Iterator[Any]:
             yield value
 
 
+def _is_of_a_library(module: Any) -> bool:
+    """Whether a module is of the standard library or the framework: nobody's agents lie in those."""
+    name = module.partition(".")[0] if isinstance(module, str) else ""
+    return name in _LIBRARIES
+
+
+@lru_cache(maxsize=4096)
 def _names(code: CodeType) -> tuple[str, ...]:
     """Global and attribute names in a body and in the functions that are defined in it."""
     names = dict.fromkeys(code.co_names)
@@ -112,8 +136,8 @@ def _attributes(value: Any) -> Iterator[Any]:
 
 
 def _class_values(kind: type) -> Iterator[Any]:
-    """Values and methods of a class that somebody wrote here; those of the standard library hold no agents."""
-    if kind.__module__.partition(".")[0] in sys.stdlib_module_names:
+    """Values and methods of a class that somebody wrote here."""
+    if _is_of_a_library(kind.__module__):
         return
     for value in list(vars(kind).values()):
         if isinstance(value, (staticmethod, classmethod)):

@@ -6,19 +6,23 @@ The seal holds for that id and that very content, and says nothing about the res
 
 from __future__ import annotations
 
+from asyncio import to_thread
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage
 
 from remit.authz import wire
+from remit.authz.errors import ConfigError
 from remit.runtime.release import canonical_json
 from remit.runtime.signing import signer
 
 M = TypeVar("M", bound=BaseMessage)
 
 _PURPOSE: Final = "server-message"
+_PROOFS: Final = frozenset({wire.SERVER_SEAL, wire.UPLOADS_SEAL, wire.TOOL_RECEIPT})
 
 
 def sealed_message(message: M) -> M:
@@ -54,9 +58,14 @@ def is_server_message(message: Any) -> bool:
     return signer().verify(seal, _PURPOSE, message.id or "", content)
 
 
-def needs_key(messages: Iterable[Any]) -> bool:
-    """Whether looking at `messages` would read the signing key from disk, which blocks."""
-    return not signer.cache_info().currsize and any(_proofs(message) for message in messages)
+async def prepare_key(messages: Iterable[Any]) -> None:
+    """Have the signing key ready when looking at `messages` would read it from disk, which blocks.
+
+    A key that cannot be used is found out where it is needed.
+    """
+    if not signer.cache_info().currsize and any(_proofs(message) for message in messages):
+        with suppress(ConfigError):
+            await to_thread(signer)
 
 
 def _seal_of(message: Any) -> str | None:
@@ -67,4 +76,4 @@ def _seal_of(message: Any) -> str | None:
 
 def _proofs(message: Any) -> bool:
     kwargs = getattr(message, "additional_kwargs", None)
-    return isinstance(kwargs, Mapping) and (wire.SERVER_SEAL in kwargs or wire.UPLOADS_SEAL in kwargs)
+    return isinstance(kwargs, Mapping) and not _PROOFS.isdisjoint(kwargs)

@@ -11,7 +11,6 @@ every call, the older ones too: the beginning of a conversation then never chang
 from __future__ import annotations
 
 import logging
-from asyncio import to_thread
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from threading import Lock
@@ -23,13 +22,12 @@ from langchain_core.messages import BaseMessage, ChatMessage, HumanMessage
 from langgraph.errors import GraphBubbleUp
 
 from remit.authz import wire
-from remit.middlewares.authorship import is_server_message, needs_key
+from remit.middlewares.authorship import is_server_message, prepare_key
 from remit.middlewares.neutralize import BEGIN, BLOCKED_NAMES, END, escape_all, frame, frame_parts, neutralize
 from remit.middlewares.neutralize import neutralize_all as neutralize_data
 from remit.middlewares.uploads import uploads_block
 from remit.runtime.identity import runtime_thread_id
 from remit.runtime.release import canonical_hash
-from remit.runtime.signing import signer
 
 log = logging.getLogger("remit.middlewares")
 
@@ -65,8 +63,7 @@ class InputSanitizationMiddleware(AgentMiddleware[Any, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[Any]]
     ) -> Any:
         """The asynchronous form of `wrap_model_call`."""
-        if needs_key(request.messages):
-            await to_thread(signer)
+        await prepare_key(request.messages)
         return await handler(self._sanitized(request))
 
     def _sanitized(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
@@ -149,11 +146,10 @@ def _text(text: str, original: Any) -> str:
 
 def _start(text: str, original: str) -> int:
     """Where the user's own words begin in `text`; where the text itself begins when they are not found."""
-    at = text.rfind(original)
-    if at < 0:
-        return len(text) - len(text.lstrip("\n"))
-    framed_already = text.endswith(f"\n{END}") and text[:at].endswith(f"{BEGIN}\n")
-    return at - len(BEGIN) - 1 if framed_already else at
+    at = text.rfind(f"{BEGIN}\n{neutralize(original)}") if text.endswith(f"\n{END}") else -1
+    if at < 0:  # the usual case: not sanitised yet
+        at = text.rfind(original)
+    return at if at >= 0 else len(text) - len(text.lstrip("\n"))
 
 
 def _items(items: list[Any], original: Any) -> list[Any]:

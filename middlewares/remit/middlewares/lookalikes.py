@@ -9,6 +9,8 @@ from itertools import accumulate
 from typing import Final
 
 _OPENING: Final = "‹〈⟨❮❬❰⧼˂ᐸ≺⋖⪡"
+OPENERS: Final = f"<＜﹤≮\U000e003c\u2329\ufe3f⊀{_OPENING}"
+"""Every character that looks like ``<``; a test compares."""
 _CLOSING: Final = "›〉⟩❯❭❱⧽˃ᐳ≻⋗⪢"
 _DASHES: Final = "−⁃─━╌╍┄┅ーｰ⎯˗➖ㅡ⸺"
 _SLASHES: Final = "⁄∕⧸╱⟋"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
-from remit.middlewares.lookalikes import Shape, has_tag_characters, look_of
+from remit.middlewares.lookalikes import OPENERS, Shape, has_tag_characters, look_of
 
 BEGIN: Final = "--- BEGIN USER INPUT ---"
 END: Final = "--- END USER INPUT ---"
@@ -72,6 +72,7 @@ BLOCKED_NAMES: Final = frozenset(
 
 MAX_DEPTH: Final = 64
 """Levels of nesting in structured content that are looked through."""
+END_GROWTH: Final = 8
 TOO_DEEP: Final = "[nested too deeply]"
 
 
@@ -112,6 +113,21 @@ def neutralize(text: str) -> str:
         out += [text[at : edit.start], edit.text]
         at = edit.end
     return "".join([*out, text[at:]])
+
+
+def neutralize_end(text: str) -> str:
+    """`text`, which was cut off, without the tag or boundary line that the cut may have made of its last words.
+
+    At most `END_GROWTH` characters longer.
+    """
+    opener = max(map(text.rfind, OPENERS))
+    start = max(min(opener if opener >= 0 else len(text), len(text) - 200), 0)
+    window = text[start:]
+    end = len(window)
+    for edit in reversed(_edits(window)):
+        if edit.start == opener - start or edit.end == end:
+            window = window[: edit.start] + edit.text + window[edit.end :]
+    return text[:start] + window
 
 
 def neutralize_parts(parts: Sequence[str]) -> list[str]:

@@ -223,7 +223,9 @@ def _converted(messages: Any) -> Any:
         return []
     if isinstance(messages, BaseMessage):
         return messages
-    several = messages if isinstance(messages, (list, tuple)) else [messages]
+    if isinstance(messages, tuple) and all(isinstance(message, BaseMessage) for message in messages):
+        return list(messages)  # any other tuple is one message to the graph: role and content
+    several = messages if isinstance(messages, list) else [messages]
     if all(isinstance(message, BaseMessage) for message in several):
         return messages
     try:

@@ -27,6 +27,7 @@ from remit.middlewares.upload_outline import EMPTY, Outline, outline_of
 from remit.runtime.config import UploadsConfig
 from remit.runtime.identity import resolve_runtime_user_id, runtime_thread_id
 from remit.runtime.paths import STAGING_PREFIX, UPLOADS, VIRTUAL_ROOT, ThreadPaths, thread_paths
+from remit.runtime.regular import read_regular
 from remit.runtime.release import canonical_hash
 from remit.runtime.signing import signer
 from remit.runtime.state import ThreadState, UploadedFile
@@ -178,13 +179,9 @@ class _Folder:
     def text(self, name: str) -> str | None:
         """The beginning of a regular file; None for everything else."""
         try:
-            descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=self._descriptor)
+            return read_regular(name, MAX_READ_BYTES, dir_fd=self._descriptor).decode("utf-8", "replace")
         except (OSError, ValueError):
             return None
-        with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                return None
-            return file.read(MAX_READ_BYTES).decode("utf-8", "replace")
 
     def conversion(self, name: str, uploaded: Sequence[str]) -> str | None:
         """The name of the Markdown text that `name` was converted to, where that is beyond doubt.

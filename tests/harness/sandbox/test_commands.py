@@ -62,12 +62,16 @@ def test_commands_and_file_operations_see_the_same_files(sandbox: Any) -> None:
     assert sandbox.execute_command(command).output == "from the host\nfrom the host\nupload\nskill\n"
     assert sandbox.read_file("d/b.txt") == "inside\n"
     assert sandbox.read_file("/mnt/user-data/outputs/o.txt") == "done\n"
-    assert "/mnt/user-data/workspace/a.txt" in sandbox.execute_command(f"ls {WORKSPACE}/a.txt; readlink -f a.txt").output
-    assert str(sandbox.paths.user_data) not in sandbox.execute_command("readlink -f a.txt /mnt/user-data/outputs").output
+    assert (
+        "/mnt/user-data/workspace/a.txt" in sandbox.execute_command(f"ls {WORKSPACE}/a.txt; readlink -f a.txt").output
+    )
+    assert (
+        str(sandbox.paths.user_data) not in sandbox.execute_command("readlink -f a.txt /mnt/user-data/outputs").output
+    )
 
 
 def test_folders_of_the_host_with_spaces(make: Callable[..., Any], kind: str, tmp_path: Path) -> None:
-    sandbox = make(kind, tmp_path / "it's a $HOME `x` \"folder\"").acquire("t1", "ada")
+    sandbox = make(kind, tmp_path / 'it\'s a $HOME `x` "folder"').acquire("t1", "ada")
     sandbox.write_file("a.txt", "x\n")
     for spelling in (f"{WORKSPACE}/a.txt", f"'{WORKSPACE}/a.txt'", f'"{WORKSPACE}/a.txt"', "a.txt"):
         assert sandbox.execute_command(f"cat {spelling}") == CommandResult("x\n", 0)
@@ -139,7 +143,7 @@ LEFT_BEHIND = {
 def test_time_runs_out(sandbox: Any, how: str) -> None:
     seconds = f"30.{os.getpid()}1"
     began = time.monotonic()
-    result = sandbox.execute_command("echo begun; " + LEFT_BEHIND[how].format(seconds), timeout=0.4)
+    result = sandbox.execute_command("echo begun; " + LEFT_BEHIND[how].format(seconds), timeout=0.25)
     assert time.monotonic() - began < 5
     assert result == CommandResult("begun\n", None, timed_out=True)
     assert still_running(seconds) == []
@@ -154,6 +158,7 @@ def test_what_runs_in_the_background_ends_with_the_command(sandbox: Any, how: st
     assert still_running(seconds) == []
 
 
+@pytest.mark.slow
 def test_the_settings_limit_the_time(make: Callable[..., Any], kind: str) -> None:
     sandbox = make(kind, command_timeout_sec=1).acquire("t1", "ada")
     assert sandbox.execute_command("sleep 30", timeout=60).timed_out
@@ -175,7 +180,7 @@ def test_a_flood_of_output_is_bounded(sandbox: Any) -> None:
 
 
 def test_a_flood_without_end_is_stopped(sandbox: Any) -> None:
-    result = sandbox.execute_command("yes", timeout=0.4)
+    result = sandbox.execute_command("yes", timeout=0.25)
     assert result.timed_out
     assert len(result.output) < 2_200_000
 
@@ -184,7 +189,7 @@ def test_limits(make: Callable[..., Any], kind: str) -> None:
     sandbox = make(kind, max_memory_mb=300, max_cpu_sec=7, max_file_mb=2, max_processes=40).acquire("t1", "ada")
     shown = sandbox.execute_command("ulimit -c; ulimit -v; ulimit -t; ulimit -f; ulimit -Ht; ulimit -u").output.split()
     assert shown[:5] == ["0", str(300 << 10), "7", str(2 << 10), "7"]
-    assert shown[5] == "40" or kind == "local"
+    assert shown[5] == "40" or kind == "local" or os.geteuid() == 0  # root is counted from outside
     assert sandbox.execute_command("ulimit -t 100").exit_code != 0  # no way back up
     result = sandbox.execute_command("head -c 3000000 /dev/zero > big; echo $?")
     assert result.output.strip().endswith("153")  # SIGXFSZ

@@ -83,7 +83,9 @@ def test_a_folder_that_leaves(files: Any, path: str) -> None:
             operation()
 
 
-@pytest.mark.parametrize("pattern", ["../*", "../../../*", "**/../../*", "{a,../..}/*", "/etc/*", "/mnt/user-data/../../etc/*"])
+@pytest.mark.parametrize(
+    "pattern", ["../*", "../../../*", "**/../../*", "{a,../..}/*", "/etc/*", "/mnt/user-data/../../etc/*"]
+)
 def test_a_pattern_that_leaves(files: Any, pattern: str) -> None:
     with pytest.raises(SandboxFileError):
         files.glob(pattern)
@@ -229,7 +231,7 @@ def test_what_is_only_read(files: Any, area: str) -> None:
     folder = getattr(files.paths, area)
     folder.mkdir(exist_ok=True)
     (folder / "a.txt").write_text("given")
-    path = f"/mnt/skills/a.txt" if area == "skills" else "/mnt/user-data/uploads/a.txt"
+    path = "/mnt/skills/a.txt" if area == "skills" else "/mnt/user-data/uploads/a.txt"
     assert files.read_file(path) == "given"
     assert files.grep("giv", path=path)[0].path == path
     for append in (True, False):

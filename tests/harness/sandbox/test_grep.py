@@ -90,6 +90,13 @@ def test_an_expression_that_never_ends(files: Any, monkeypatch: pytest.MonkeyPat
     assert time.perf_counter() - began < 3
 
 
+def test_a_search_in_too_much(files: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    files.write_file("a", "x")
+    monkeypatch.setattr(searching, "MAX_SECONDS", -1.0)
+    with pytest.raises(SandboxFileError, match="took longer"):
+        files.grep("x")
+
+
 def test_bounds(files: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in "abc":
         files.write_file(name, "x\n")

@@ -34,7 +34,9 @@ def test_no_network(make: Callable[..., Any], inside: Any, port: int) -> None:
     assert make("local").acquire("t1", "eve").execute_command(connect).output == "connected\n"
 
 
-@pytest.mark.parametrize("path", ["/usr/x", "/etc/x", "/x", "/mnt/x", "/mnt/user-data/x", "/dev/x", "/proc/x", "/bin/x"])
+@pytest.mark.parametrize(
+    "path", ["/usr/x", "/etc/x", "/x", "/mnt/x", "/mnt/user-data/x", "/dev/x", "/proc/x", "/bin/x"]
+)
 def test_the_system_is_read_only(inside: Any, path: str) -> None:
     result = inside.execute_command(f"touch {path}")
     assert result.exit_code == 1
@@ -57,7 +59,18 @@ def test_what_is_given_is_read_only(inside: Any, area: str) -> None:
 def test_nothing_of_the_host_is_there(inside: Any, tmp_path: Path) -> None:
     marker = tmp_path / "secret.txt"
     marker.write_text("secret")
-    for path in (marker, Path.home(), "/root", "/home", "/etc/shadow", "/var", "/run", "/sys", "/opt", inside.paths.user_data):
+    for path in (
+        marker,
+        Path.home(),
+        "/root",
+        "/home",
+        "/etc/shadow",
+        "/var",
+        "/run",
+        "/sys",
+        "/opt",
+        inside.paths.user_data,
+    ):
         assert inside.execute_command(f"test -e '{path}'").exit_code == 1, path
     assert set(inside.execute_command("ls -A /").output.split()) <= {
         *("bin", "dev", "etc", "lib", "lib32", "lib64", "libx32", "mnt", "proc", "sbin", "tmp", "usr"),
@@ -88,6 +101,12 @@ def test_another_threads_files_are_not_there(make: Callable[..., Any]) -> None:
     assert found.output == ""
 
 
+def test_names_of_this_machine(inside: Any) -> None:
+    shown = inside.execute_command("hostname; getent hosts localhost; cat /etc/hosts").output
+    assert shown.splitlines()[0] == "sandbox"
+    assert shown.splitlines()[-2:] == ["127.0.0.1 localhost", "::1 localhost"]
+
+
 def test_no_privileges(inside: Any) -> None:
     shown = inside.execute_command("id -u; id -un; grep -E '^(Cap|NoNew)' /proc/self/status").output.split()
     assert shown[:2] == ["1000", "agent"]
@@ -105,7 +124,8 @@ def test_no_further_namespaces(inside: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname", "/proc/self/oom_score_adj", "/proc/self/uid_map"]
+    "path",
+    ["/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname", "/proc/self/oom_score_adj", "/proc/self/uid_map"],
 )
 def test_switches_of_the_kernel_cannot_be_opened_for_writing(inside: Any, path: str) -> None:
     """Some of them ask for the user alone, and root outside is the same user inside. Nothing is written here."""
@@ -119,6 +139,7 @@ def test_the_command_line_gives_nothing_away(make: Callable[..., Any]) -> None:
     assert "abcdefgh-secret"[::-1] not in line
     assert str(sandbox.paths.user_data)[::-1] not in line
     assert "pwrb"[::-1] in line[::-1] or "bwrap" in line[::-1]
+    assert sandbox.execute_command("ls -l /proc/1/fd 2>/dev/null | grep -c memfd").output == "0\n"
     assert sandbox.execute_command("cat /proc/1/environ | tr '\\0' '\\n' | rev").output == ""
 
 
@@ -130,7 +151,9 @@ def test_links_to_the_outside_lead_nowhere(inside: Any, tmp_path: Path) -> None:
 
 def test_memory_of_the_folders_in_memory_is_bounded(make: Callable[..., Any]) -> None:
     sandbox = make("bubblewrap", max_file_mb=1).acquire("t1", "ada")
-    command = "for i in 1 2 3; do head -c 900000 /dev/zero > /dev/shm/$i; done; du -s --apparent-size -B1 /dev/shm | cut -f1"
+    command = (
+        "for i in 1 2 3; do head -c 900000 /dev/zero > /dev/shm/$i; done; du -s --apparent-size -B1 /dev/shm | cut -f1"
+    )
     assert int(sandbox.execute_command(command).output.splitlines()[-1]) < (1 << 20) + 8192
 
 
@@ -148,7 +171,9 @@ def test_a_command_cannot_pretend_that_the_set_up_failed(inside: Any) -> None:
     assert result.output.startswith("bwrap:")
 
 
-def test_a_set_up_that_fails_says_why(make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_set_up_that_fails_says_why(
+    make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     make("bubblewrap")
     program = tmp_path / "bwrap"
     for said, advice in (

@@ -18,7 +18,13 @@ def collected(data: bytes, cuts: list[int], *, secrets: list[str], limit: int = 
     return output.text()
 
 
-SECRETS = ["hunter2hunter2", "hunter2hunter2-and-more", "p\u00e4ssw\u00f6rter", "multi-line-one\nmulti-line-two", "short"]
+SECRETS = [
+    "hunter2hunter2",
+    "hunter2hunter2-and-more",
+    "p\u00e4ssw\u00f6rter",
+    "multi-line-one\nmulti-line-two",
+    "short",
+]
 PIECES = st.sampled_from([*SECRETS, "hunter2", "hunter2-and", "multi-line-two", "x", "\n", "\u00e4"])
 
 
@@ -55,7 +61,9 @@ def test_bounded(data: bytes, cuts: list[int], limit: int) -> None:
 def test_a_secret_is_not_cut_where_output_is_dropped() -> None:
     secret = "hunter2hunter2"
     for before in range(60):
-        shown = collected(b"-" * before + secret.encode() + b"-" * 100, list(range(0, 200, 3)), secrets=[secret], limit=60)
+        shown = collected(
+            b"-" * before + secret.encode() + b"-" * 100, list(range(0, 200, 3)), secrets=[secret], limit=60
+        )
         assert "hunter2" not in shown
         assert "ter2" not in shown
 

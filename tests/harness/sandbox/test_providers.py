@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -134,14 +135,11 @@ def test_calls_at_once_get_the_same_one(make: Callable[..., Any]) -> None:
 
 
 async def test_behind_the_door_a_foreign_id_in_the_state_gives_ones_own(make: Callable[..., Any]) -> None:
-    class Runtime:
-        context = {"user_id": "ada", "thread_id": "t1"}
-        state: dict[str, Any]
-
     provider = make("local")
     theirs = provider.acquire("t1", "eve")
-    runtime = Runtime()
-    runtime.state = {"sandbox": {"sandbox_id": theirs.id}}
+    runtime = SimpleNamespace(
+        context={"user_id": "ada", "thread_id": "t1"}, state={"sandbox": {"sandbox_id": theirs.id}}
+    )
     access = SandboxAccess(provider)
     mine = access.ensure(runtime)
     assert mine is provider.acquire("t1", "ada")

@@ -81,6 +81,7 @@ def test_bubblewrap_that_cannot_run_is_no_local(
 
 def test_bubblewrap_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bubblewrap, "PATH", "/nowhere")
+    monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setattr(bubblewrap.sys, "platform", "linux")
     assert bubblewrap.why_unusable() == "the program `bwrap` is not installed; install the package bubblewrap"
     monkeypatch.setattr(bubblewrap.sys, "platform", "darwin")
@@ -101,7 +102,11 @@ def test_a_class_of_ones_own(tmp_path: Path) -> None:
         ("use: nowhere.at.all:Thing", 3, "cannot be imported: ModuleNotFoundError"),
         ("use: math:Nothing", 3, "cannot be imported: AttributeError"),
         ("use: math:pi", 3, "'math:pi' is a float, not a class"),
-        (f"use: {__name__}:Half", 3, "which is no sandbox provider: it lacks get, release, close, uses_thread_data_mounts"),
+        (
+            f"use: {__name__}:Half",
+            3,
+            "which is no sandbox provider: it lacks get, release, close, uses_thread_data_mounts",
+        ),
         (f"use: {__name__}:Own\n  config: {{url: bad}}", 4, "cannot be built: RuntimeError: no such host"),
         (f"use: {__name__}:Own\n  config: {{wrong: 1}}", 4, "cannot be built: TypeError"),
         ("use: local\n  config: {image: x}", 4, "the sandbox 'local' takes no keys of its own, got 'image'"),

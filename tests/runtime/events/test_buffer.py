@@ -104,7 +104,7 @@ async def test_flush_waits_and_tries_once_more(form: str) -> None:
     assert store.kept == list(range(9))
 
 
-async def test_who_stops_waiting_takes_nothing_back() -> None:
+async def test_who_stops_waiting_takes_nothing_back(caplog: pytest.LogCaptureFixture) -> None:
     store = Slow()
     buffer = EventBuffer(store)  # type: ignore[arg-type]
     fill(buffer, 0, 3)
@@ -117,6 +117,7 @@ async def test_who_stops_waiting_takes_nothing_back() -> None:
     store.end()
     await buffer.aflush()
     assert (store.sizes, buffer.waiting) == ([3], 0)
+    assert caplog.records == []
 
 
 def test_a_cancelled_batch_is_tried_again() -> None:

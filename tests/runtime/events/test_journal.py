@@ -237,8 +237,15 @@ async def test_results_that_no_node_reported_are_reconciled_at_the_end(
     assert [event.content["tool_call_id"] for event in noted(store, "llm.tool.result")] == ["mine"]
 
 
-async def test_a_call_that_is_carried_out_after_a_question_belongs_to_the_run_that_does_it(
-    store: MemoryEventStore, tmp_path: Path
+@pytest.mark.parametrize(
+    ("decision", "result"),
+    [
+        pytest.param({"type": "approve"}, "pay: 5", id="approved"),
+        pytest.param({"type": "reject"}, "Guardrail denied: a reviewer rejected", id="rejected"),
+    ],
+)
+async def test_a_call_that_is_settled_after_a_question_belongs_to_the_run_that_does_it(
+    store: MemoryEventStore, tmp_path: Path, decision: dict[str, Any], result: str
 ) -> None:
     enforcer = Policy(tmp_path, [ask("guest", "pay")]).enforcer
     graph, _ = agent(enforcer, [named("pay")], calls(call("pay", {"query": "5"})), checkpointer=InMemorySaver())
@@ -249,10 +256,25 @@ async def test_a_call_that_is_carried_out_after_a_question_belongs_to_the_run_th
     assert noted(store, "run.error") == []
     second = RunJournal(store, thread_id="t1", run_id="r2")
     pending = graph.get_state(config).interrupts[0]
-    answer = Command(resume={pending.id: {"type": "approve"}})
+    answer = Command(resume={pending.id: decision})
     await ran(graph, "invoke", second, answer, config=config, context={"user_id": "u1"})
-    assert [(event.run_id, event.content["content"]) for event in noted(store, "llm.tool.result")] == [("r2", "pay: 5")]
+    (event,) = noted(store, "llm.tool.result")
+    assert event.run_id == "r2"
+    assert event.content["content"].startswith(result)
     assert [event.run_id for event in noted(store, "llm.human.input")] == ["r1"]
+
+
+async def test_a_result_is_kept_although_its_node_never_ended(store: MemoryEventStore, journal: RunJournal) -> None:
+    class Breaking(AgentMiddleware[Any, Any, Any]):
+        def wrap_tool_call(self, request: Any, handler: Any) -> Any:
+            handler(request)
+            raise RuntimeError("after the deed")
+
+    graph = create_agent(scripted(calls(call("search"))), [named("search")], middleware=[Breaking()])
+    with pytest.raises(RuntimeError):
+        await ran(graph, "invoke", journal)
+    journal.flush()
+    assert kinds(store)[-2:] == ["llm.tool.result", "run.error"]
 
 
 async def test_a_run_that_fails(store: MemoryEventStore, journal: RunJournal) -> None:

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -52,6 +52,7 @@ _ETC: Final = (
     "/etc/terminfo",
 )
 _ETC_NETWORK: Final = ("/etc/hosts", "/etc/resolv.conf", "/etc/services", "/etc/gai.conf")
+_LOCALHOST: Final = ("/etc/hosts", "127.0.0.1 localhost\n::1 localhost\n")
 _ACCOUNTS: Final = (
     ("/etc/passwd", f"agent:x:{USER}:{USER}:agent:{_WORKSPACE}:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n"),
     ("/etc/group", f"agent:x:{USER}:\nnogroup:x:65534:\n"),
@@ -67,7 +68,7 @@ class BubblewrapSandbox(ThreadSandbox):
 
     def _execute(self, command: str, given: Mapping[str, str], timeout: float) -> CommandResult:
         limits = Limits.of(self.settings)
-        inside = limited(command, limits, count_processes=True)
+        inside = limited(command, limits, count_processes=_kernel_counts())
         options = [
             *_isolation(self._program, network=self.settings.network),
             *_system(network=self.settings.network),
@@ -83,23 +84,24 @@ class BubblewrapSandbox(ThreadSandbox):
         env = {"PATH": PATH, "HOME": _WORKSPACE, "LANG": "C.UTF-8", "TERM": "dumb", **given}
         for name, value in env.items():
             options += ("--setenv", name, value)
-        with _prepared(self._program, options, inside) as (argv, descriptors, status):
-            inside_pid = _Inside(status, limits.processes)
+        with _prepared(self._program, options, inside, network=self.settings.network) as (argv, descriptors, status):
+            watched = _Inside(status, limits.processes)
             try:
                 result = run_command(
                     argv,
                     env={},
                     cwd="/",
                     timeout=timeout,
-                    warden=inside_pid,
+                    warden=watched,
                     secrets=given.values(),
                     pass_fds=descriptors,
                 )
             finally:
-                inside_pid.close()
-        if result.exit_code is not None and not inside_pid.ran:
+                watched.close()
+        if result.exit_code is not None and not watched.ran:
             raise SandboxCommandError(
-                "the isolated environment could not be set up", details={"bubblewrap": result.output[-1_000:]}
+                "the isolated environment could not be set up, or was ended from outside",
+                details={"bubblewrap": result.output[-1_000:]},
             )
         return result
 
@@ -136,7 +138,7 @@ def why_unusable(*, network: bool = False) -> str | None:
     options = [*_isolation(program, network=network), *_system(network=network), "--remount-ro", "/dev"]
     options += (*_memory_folder(program, "/tmp", 4096), "--remount-ro", "/")  # noqa: S108 - of the new system
     try:
-        with _prepared(program, options, ["/bin/sh", "-c", "exit 0"]) as (argv, descriptors, _):
+        with _prepared(program, options, ["/bin/sh", "-c", "exit 0"], network=network) as (argv, descriptors, _):
             ended = subprocess.run(  # noqa: S603 - a fixed command
                 argv,
                 pass_fds=descriptors,
@@ -169,8 +171,16 @@ def _advice(said: Sequence[str]) -> str:
     return "see the message of bubblewrap"
 
 
+@cache
+def _kernel_counts() -> bool:
+    """Whether the kernel counts the processes of one environment: not those of root, and since Linux 5.14 (before, it
+    counted all processes of the user)."""
+    release = tuple(int(part) for part in re.findall(r"\d+", os.uname().release)[:2])
+    return os.geteuid() != 0 and release >= (5, 14)
+
+
 def _program() -> str | None:
-    return shutil.which("bwrap", path=PATH)
+    return shutil.which("bwrap", path=PATH) or shutil.which("bwrap")
 
 
 @cache
@@ -215,18 +225,18 @@ def _memory_folder(program: str, path: str, size: int) -> tuple[str, ...]:
 
 @contextmanager
 def _prepared(
-    program: str, options: Sequence[str], inside: Sequence[str]
+    program: str, options: Sequence[str], inside: Sequence[str], *, network: bool
 ) -> Iterator[tuple[list[str], tuple[int, ...], int]]:
     """Arguments of bubblewrap, the descriptors to pass with them, and the one from which its reports are read."""
     with _descriptors() as held:
-        accounts: list[str] = []
-        for path, text in _ACCOUNTS:
+        files: list[str] = []
+        for path, text in _ACCOUNTS if network else (*_ACCOUNTS, _LOCALHOST):
             held.append(_filled(text.encode()))
-            accounts += ("--perms", "0444", "--file", str(held[-1]), path)
+            files += ("--perms", "0444", "--file", str(held[-1]), path)
         read_end, write_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         held += (read_end, write_end)
-        # Accounts come first: a later option makes the root read-only.
-        words = [*accounts, *options]
+        # Files come first: a later option makes the root read-only.
+        words = [*files, *options]
         held.append(_filled(b"\0".join(os.fsencode(word) for word in words) + b"\0"))
         passed = tuple(fd for fd in held if fd != read_end)
         argv = [program, "--args", str(held[-1]), "--json-status-fd", str(write_end), "--", *inside]
@@ -245,11 +255,12 @@ def _descriptors() -> Iterator[list[int]]:
 
 
 def _filled(data: bytes) -> int:
-    """A descriptor from which `data` can be read."""
-    with tempfile.TemporaryFile() as file:
+    """A descriptor from which `data` can be read. It is in memory alone: variables may be secrets."""
+    descriptor = os.memfd_create("remit", os.MFD_CLOEXEC)
+    with os.fdopen(os.dup(descriptor), "wb") as file:
         file.write(data)
-        file.seek(0)
-        return os.dup(file.fileno())
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
 
 
 class _Inside:
@@ -275,8 +286,7 @@ class _Inside:
     def objection(self) -> str | None:
         self._look()
         now = time.monotonic()
-        # The kernel counts processes itself, but not those of root.
-        if self._first is None or os.geteuid() != 0 or now - self._counted < _COUNTED_EVERY:
+        if self._first is None or _kernel_counts() or now - self._counted < _COUNTED_EVERY:
             return None
         self._counted = now
         with suppress(OSError):

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
@@ -27,7 +28,14 @@ Found = tuple[int, int, str]
 """Index of the file, number of the line, its text."""
 
 
-def search(places: Iterable[Place], finds: Callable[[str], object], limit: int, needle: bytes = b"") -> list[Found]:
+def search(
+    places: Iterable[Place],
+    finds: Callable[[str], object],
+    limit: int,
+    *,
+    needle: bytes = b"",
+    seconds: float = float("inf"),
+) -> list[Found]:
     """The first `limit` lines that `finds`, in the order of `places`. What cannot be read is passed over.
 
     Args:
@@ -35,9 +43,16 @@ def search(places: Iterable[Place], finds: Callable[[str], object], limit: int, 
         finds: Whether a line matches.
         limit: At most so many.
         needle: A file without it is passed over quickly.
+        seconds: How long to go on to the next file.
+
+    Raises:
+        TimeoutError: They are over.
     """
     found: list[Found] = []
+    end = time.monotonic() + seconds
     for index, data in _texts(places):
+        if time.monotonic() > end:
+            raise TimeoutError
         if needle and needle not in data:
             continue
         for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), 1):

@@ -39,7 +39,10 @@ def matching_lines(places: Sequence[Place], pattern: str, *, limit: int) -> list
         raise SandboxFileError(f"a search pattern has 1 to {MAX_PATTERN} characters, this one has {len(pattern)}")
     if not _SPECIAL.search(pattern):
         needle = pattern.encode("utf-8", "surrogatepass")
-        return search(places, lambda line: pattern in line, limit, needle)
+        try:
+            return search(places, lambda line: pattern in line, limit, needle=needle, seconds=MAX_SECONDS)
+        except TimeoutError as exc:
+            raise _too_long(pattern) from exc
     return _in_process(places, pattern, limit)
 
 
@@ -61,10 +64,7 @@ def _in_process(places: Sequence[Place], pattern: str, limit: int) -> list[Found
                 check=False,
             )
         except subprocess.TimeoutExpired as exc:
-            raise SandboxFileError(
-                f"the search for {pattern!r} took longer than {MAX_SECONDS:g} s; "
-                "write a simpler expression, or search in fewer files"
-            ) from exc
+            raise _too_long(pattern) from exc
         except OSError as exc:
             raise SandboxFileError(f"the search for {pattern!r} could not be started: {exc.strerror}") from exc
     if ended.returncode != 0:
@@ -73,3 +73,10 @@ def _in_process(places: Sequence[Place], pattern: str, limit: int) -> list[Found
     if "error" in answer:
         raise SandboxFileError(f"{pattern!r} is no regular expression: {answer['error']}")
     return [(index, line, text) for index, line, text in answer["found"]]
+
+
+def _too_long(pattern: str) -> SandboxFileError:
+    return SandboxFileError(
+        f"the search for {pattern!r} took longer than {MAX_SECONDS:g} s; "
+        "write a simpler expression, or search in fewer files"
+    )

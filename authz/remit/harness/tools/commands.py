@@ -44,6 +44,6 @@ def bash(make: Maker, settings: SandboxConfig) -> BaseTool:
             return without_middle(output, limit) if output.strip() else "(no output)"
         last = f"[exit code {result.exit_code}]"
         kept = without_middle(output.rstrip("\n"), max(limit - len(last) - 1, 0))
-        return f"{kept}\n{last}" if kept.strip() else last
+        return (f"{kept}\n{last}" if kept.strip() else last)[:limit]
 
     return make("bash", _DESCRIPTION, _Command, body, executes_command="command")

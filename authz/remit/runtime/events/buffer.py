@@ -71,7 +71,7 @@ class EventBuffer:
         """
         failures = 0
         while (batch := self._begin()) is not None:
-            failures = _counted(await asyncio.shield(asyncio.wrap_future(batch)), failures)
+            failures = _counted(await asyncio.wrap_future(batch), failures)
 
     def _begin(self) -> Future[BaseException | None] | None:
         """The batch that is under way, a new one when events wait, or None when there is nothing to do."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from remit.authz import wire
@@ -63,47 +64,49 @@ class Judgement:
         """Whether asking the policy may wait for I/O."""
         return self.enforcer is not None and not in_place(self.enforcer.provider)
 
-    async def judged(self, call: Call, subject: Subject, port: Port) -> Finding | None:
-        """What becomes of `call`, recorded; None for a tool that runs no command."""
+    def declared_by(self, tool: Any, name: str) -> Capabilities | None:
+        """What a tool declares, None when that cannot be understood."""
         try:
-            can = capabilities_of(call.tool, call.name)
+            return capabilities_of(tool, name)
         except ConfigError as exc:
             log.error("sandbox_audit: %s", exc)
-            self._record("sandbox", None, _UNREADABLE, call, subject)
+            return None
+
+    async def judged(self, call: Call, can: Capabilities | None, subject: Subject, port: Port) -> Finding | None:
+        """What becomes of `call`, recorded; None for a tool that runs no command."""
+        if can is None:
+            leave("sandbox", None, _UNREADABLE, subject, tool=call.name, call_id=call.call_id)
             return _UNREADABLE
         if can.executes_command is None:
-            self._file(can, call, subject)
+            self.noted(can, call.name, call.call_id, call.args, subject)
             return None
         command = call.args.get(can.executes_command)
         finding = malformed(command, missing=can.executes_command not in call.args)
         if finding is None:
             finding = await ruled(await found(command, port.classify), call, subject, self.enforcer, port)
-        self._record("command", command, finding, call, subject)
+        leave("command", command, finding, subject, tool=call.name, call_id=call.call_id)
         return finding
 
-    def _file(self, can: Capabilities, call: Call, subject: Subject) -> None:
-        if can.writes_file is not None:
-            self._record("write_file", call.args.get(can.writes_file), PASSED, call, subject)
-        elif can.reads_file is not None:
-            self._record("read_file", call.args.get(can.reads_file), PASSED, call, subject)
-        elif can.uses_sandbox:
-            self._record("sandbox", None, PASSED, call, subject)
-
     @staticmethod
-    def _record(operation: Any, what: Any, finding: Finding, call: Call, subject: Subject) -> None:
-        leave(operation, what, finding, subject, tool=call.name, call_id=call.call_id)
+    def noted(can: Capabilities, name: str, call_id: str | None, args: Mapping[str, Any], subject: Subject) -> None:
+        """Record a call that touches the sandbox and runs no command."""
+        if can.writes_file is not None:
+            leave("write_file", args.get(can.writes_file), PASSED, subject, tool=name, call_id=call_id)
+        elif can.reads_file is not None:
+            leave("read_file", args.get(can.reads_file), PASSED, subject, tool=name, call_id=call_id)
+        elif can.uses_sandbox:
+            leave("sandbox", None, PASSED, subject, tool=name, call_id=call_id)
 
 
 class AuditGate:
     """The audit of one call. The body of its tool asks it when the call is no longer the one that was judged."""
 
-    __slots__ = ("_judgement", "_key", "blocked", "subject", "version", "warned")
+    __slots__ = ("_judgement", "_key", "_runtime", "blocked", "warned")
 
-    def __init__(self, key: object, judgement: Judgement, subject: Subject) -> None:
+    def __init__(self, key: object, judgement: Judgement, runtime: Any) -> None:
         self._key = key
         self._judgement = judgement
-        self.subject = subject
-        self.version = judgement.version
+        self._runtime = runtime
         self.blocked: Finding | None = None
         """Why the last call that the body asked about was refused."""
         self.warned: list[Finding] = []
@@ -123,17 +126,18 @@ class AuditGate:
     async def adecide(self, call: Call) -> Ruling:
         return await self._decide(call, self._judgement.soon)
 
-    async def arriving(self, call: Call, *, soon: bool) -> Finding | None:
+    async def arriving(self, call: Call, can: Capabilities | None, *, soon: bool) -> Finding | None:
         """What becomes of the call as it came in; None when it runs no command."""
         port = self._judgement.soon if soon else self._judgement.now
-        finding = await self._judgement.judged(call, self.subject, port)
+        finding = await self._judgement.judged(call, can, subject_of(self._runtime), port)
         self.blocked, self.warned = None, []
         if finding is not None and finding.verdict == "warn":
             self.warned.append(finding)
         return finding
 
     async def _decide(self, call: Call, port: Port) -> Ruling:
-        finding = await self._judgement.judged(call, self.subject, port)
+        can = self._judgement.declared_by(call.tool, call.name)
+        finding = await self._judgement.judged(call, can, subject_of(self._runtime), port)
         if finding is None or finding.verdict == "pass":
             return Ruling(True, "audit.passed")
         if finding.verdict == "warn":

@@ -22,6 +22,7 @@ from remit.middlewares.sealed import WatchedToolCallRequest
 from remit.middlewares.shells import run_now, settled
 from remit.middlewares.tool_result_meta import failure, stamped
 from remit.middlewares.transforms import append_tool_transform
+from remit.runtime.capabilities import Capabilities
 from remit.runtime.release import canonical_hash
 
 _BLOCKED: Final = "Command blocked: {why} ({code}). It did not run. Do not repeat it; find another way."
@@ -70,15 +71,15 @@ class SandboxAuditMiddleware(AgentMiddleware[Any, Any, Any]):
     async def _tool_call(
         self, request: ToolCallRequest, handler: Callable[..., Any], *, soon: bool
     ) -> ToolMessage | Command[Any]:
-        gate = AuditGate(self, self._judgement, subject_of(request.runtime))
         name, call_id = _names(request)
+        can = self._judgement.declared_by(request.tool, name)
         frame = FRAME.get()
         if frame is None or not frame.open or frame.owner is not request.runtime or frame.call_id != call_id:
-            return await self._alone(request, handler, gate, frame, soon=soon)
-        frame.join(gate)
+            return await self._alone(request, handler, can, frame, soon=soon)
+        frame.join(AuditGate(self, self._judgement, request.runtime))
         gate = cast("AuditGate", next(one for one in frame.gates if one.key is self))  # an earlier pass may have joined
         call = frame.issued(request.tool, call_id) or _foreseen(request, name, call_id)[0]
-        finding = await gate.arriving(call, soon=soon)
+        finding = await gate.arriving(call, can, soon=soon)
         if finding is not None and finding.verdict == "block":
             return _blocked(finding, name, call_id)
         frame.countersign(self, call)
@@ -91,17 +92,29 @@ class SandboxAuditMiddleware(AgentMiddleware[Any, Any, Any]):
         return _flagged(result, gate, call_id)
 
     async def _alone(
-        self, request: ToolCallRequest, handler: Callable[..., Any], gate: AuditGate, outer: Frame | None, *, soon: bool
+        self,
+        request: ToolCallRequest,
+        handler: Callable[..., Any],
+        can: Capabilities | None,
+        outer: Frame | None,
+        *,
+        soon: bool,
     ) -> ToolMessage | Command[Any]:
         """Judge a call that no guard opened a frame for. A command gets one of our own: it cannot change on its way."""
         name, call_id = _names(request)
+        if can is not None and can.executes_command is None:
+            args: Any = request.tool_call.get("args")
+            subject = subject_of(request.runtime)
+            self._judgement.noted(can, name, call_id, args if isinstance(args, dict) else {}, subject)
+            return cast("ToolMessage | Command[Any]", await settled(handler(request)))
+        gate = AuditGate(self, self._judgement, request.runtime)
         call, foreseen = _foreseen(request, name, call_id)
-        finding = await gate.arriving(call, soon=soon)
+        finding = await gate.arriving(call, can, soon=soon)
         if finding is not None and finding.verdict == "block":
             return _blocked(finding, name, call_id)
-        if finding is None or request.tool is None or not _is_armed(request.tool):
+        if request.tool is None or not _is_armed(request.tool):
             return _flagged(await settled(handler(request)), gate, call_id)
-        frame = _frame(gate, request, call_id, outer)
+        frame = _frame(gate, request, call_id, outer, self._judgement.version)
         frame.issue(call, version=frame.version(), signed=(self,), foreseen=foreseen)
         sealed = WatchedToolCallRequest(request.tool_call, request.tool, request.state, request.runtime)
         try:
@@ -141,16 +154,18 @@ def _is_armed(tool: Any) -> bool:
     return True
 
 
-def _frame(gate: AuditGate, request: ToolCallRequest, call_id: str | None, outer: Frame | None) -> Frame:
+def _frame(
+    gate: AuditGate, request: ToolCallRequest, call_id: str | None, outer: Frame | None, version: Callable[[], str]
+) -> Frame:
     """A frame with the audit as its gate; inside of a guarded tool the guards of the outer call stay in force."""
     around = outer if outer is not None and outer.open else None
     return Frame(
         (gate,) if around is None else (*around.gates, gate),
         principal=None if around is None else around.principal,
-        run_id=gate.subject.run_id,
+        run_id=subject_of(request.runtime).run_id,
         call_id=call_id,
         owner=request.runtime,
-        version=gate.version if around is None else around.version,
+        version=version if around is None else around.version,
         authorizes=around is not None and around.authorizes,
     )
 

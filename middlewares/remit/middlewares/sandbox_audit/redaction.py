@@ -9,8 +9,8 @@ from typing import Final
 MASK: Final = "***"
 MAX_COMMAND: Final = 1_000
 """Characters of a command that are logged."""
-_READ: Final = 12_000
-"""Characters of a command that are looked at: every command that can run, and the beginning of a longer one."""
+_READ: Final = 4_000
+"""Characters of a command that are looked at: a secret that begins in what is shown must not end behind it."""
 
 _WORD: Final = r"(?:\"(?:[^\"\\]|\\.)*\"?|\$?'[^']*'?|[^\s\"'\\;&|<>]|\\.)+"
 """One word of a shell: quoted parts and bare ones in a row. Nothing may follow it in a pattern."""
@@ -22,6 +22,10 @@ _SECRET: Final = re.compile(
     r"|(?:^|[_.-])(?:pass|pwd|pw|auth|key|dsn|signature|sig|pat|otp|pin)(?:$|[_.-])",
     re.IGNORECASE,
 )
+_PERHAPS: Final = re.compile(
+    r"pass|secret|token|cred|key|auth|cookie|pwd|pw\b|dsn|sig|pat\b|otp|pin\b|pw[_.-]|pat[_.-]|pin[_.-]", re.IGNORECASE
+)
+"""What every name has that `_SECRET` finds."""
 _HEADER: Final = re.compile(r"(?:authorization|cookie)$", re.IGNORECASE)
 _VALUE: Final = re.compile(_WORD, re.DOTALL)
 _REST: Final = re.compile(r"[^\r\n\"']+")
@@ -54,7 +58,7 @@ def redacted(text: str) -> str:
     text = text[:_READ]
     for form in _FORMS:
         text = form.sub(_masked, text)
-    return _without_named(text)
+    return text if _PERHAPS.search(text) is None else _without_named(text)
 
 
 def loggable(text: str, limit: int = MAX_COMMAND) -> str:
