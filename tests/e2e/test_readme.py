@@ -63,6 +63,22 @@ def test_five_lines_around_an_agent(workspace: Path) -> None:
     assert script.shown == [("web_search",), ("web_search",)]
 
 
+def test_a_lead_agent(workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from remit.harness.sandbox.local import LocalSandbox
+
+    def never(*args: Any, **kwargs: Any) -> Any:
+        raise AssertionError("the shell audit let a command through")
+
+    monkeypatch.setattr(LocalSandbox, "execute_command", never)
+    (workspace / "remit.yaml").write_text(block("yaml", "authz_file:"), encoding="utf-8")
+    exec(block("python", "make_lead_agent"), {})  # noqa: S102 - the README's own text
+    said = capsys.readouterr().out
+    assert "tool Command blocked" in said
+    assert said.splitlines()[-1] == "ai I wrote a note. The command was refused."
+    (note,) = workspace.rglob("notes.md")
+    assert note.read_text(encoding="utf-8") == "first note\n"
+
+
 @pytest.fixture
 def my_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The README's provider, installed as a reader would: a package, and the entry point of its distribution."""

@@ -114,7 +114,7 @@ async def test_a_result(deployment: Deployment, shape: str, remote: bool, style:
     "fault",
     [
         RuntimeError("connection timed out"),
-        ValueError("\ud800"),
+        ValueError("bell \x07 and \u2028 line"),
         KeyError(),
         MemoryError(),
         AssertionError("x" * 9_000),

@@ -44,6 +44,7 @@ def shapes(body: str) -> dict[str, Any]:
         "strings": [body, "x"],
         "blocks": [{"type": "text", "text": body}, {"type": "image_url", "image_url": {"url": "data:,x"}}],
         "command": Command(update={"messages": [ToolMessage(body, tool_call_id="call_1")]}),
+        "command-of-strings": Command(update={"messages": [ToolMessage([body, "x"], tool_call_id="call_1")]}),
         "structured": [{"type": "json", "json": {body: [body]}}],
     }
 

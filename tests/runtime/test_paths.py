@@ -48,6 +48,14 @@ def test_made_for_the_owner_alone_and_kept(tmp_path: Path) -> None:
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700, folder
 
 
+def test_a_file_where_a_folder_should_be(tmp_path: Path) -> None:
+    paths = thread_paths("u", "t", base=tmp_path)
+    paths.user_data.mkdir(parents=True)
+    paths.uploads.write_text("x")
+    with pytest.raises(FileExistsError):
+        paths.create()
+
+
 @pytest.mark.parametrize(("user", "thread"), [("..", "t"), ("u", "../../x"), ("", "t"), ("u", ""), ("a/b", "t")])
 def test_ids_that_lead_elsewhere(user: str, thread: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="cannot name a folder"):

@@ -12,6 +12,7 @@ from langchain.agents.middleware.types import AgentMiddleware, TracePolicy, omit
 from langchain_core.messages import HumanMessage
 
 from remit.authz import wire
+from remit.authz.config import state_dir
 from remit.runtime.identity import resolve_runtime_user_id, runtime_run_id, runtime_thread_id
 from remit.runtime.paths import ThreadPaths, thread_paths
 from remit.runtime.state import ThreadState
@@ -55,10 +56,12 @@ class ThreadDataMiddleware(AgentMiddleware[Any, Any, Any]):
             ValueError: As there.
         """
         user_id, thread_id = _owner(runtime)
+        if self.lazy_init and (self.base_dir or state_dir()).is_absolute():
+            return _update(self._paths(user_id, thread_id), state, runtime)
         return _update(await to_thread(self._paths, user_id, thread_id), state, runtime)
 
     def _paths(self, user_id: str, thread_id: str) -> ThreadPaths:
-        """The folders. May ask the system for the working directory, and makes them when asked to."""
+        """The folders. Asks the system for the working directory when the base is relative, and makes them if told."""
         paths = thread_paths(user_id, thread_id, base=self.base_dir)
         if not self.lazy_init:
             paths.create()

@@ -111,5 +111,6 @@ def _readable() -> Any:
 def _refused(name: str, call_id: str | None, error: SandboxAuthorizationError) -> ToolMessage:
     codes = error.details.get("reason_codes")
     code = codes[0] if isinstance(codes, (list, tuple)) and codes else "authz.denied"
-    text = f"access denied: {error}. Choose an approach without a sandbox."
+    # Not the error's own text, which names the role: what the model reads never explains the policy.
+    text = "access denied: the sandbox is not permitted in this run. Choose an approach without it."
     return denial(name, call_id, safe_code(code), scope="invocation", text=text)

@@ -1,0 +1,351 @@
+"""One walk through a command, in the order in which a shell would take it, with what is known on the way.
+
+The walk runs nothing. It takes every branch, runs the body of a loop twice if the first time left something behind in
+a variable, and keeps every value that a variable may have. What it cannot know stays a hole in a text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, Literal, NamedTuple
+
+from remit.middlewares.sandbox_audit import lexical, words
+from remit.middlewares.sandbox_audit.commands import run_argv, run_assignments
+from remit.middlewares.sandbox_audit.effects import reading, writing
+from remit.middlewares.sandbox_audit.grammar import Parsed, body_word
+from remit.middlewares.sandbox_audit.rules import BY_ID
+from remit.middlewares.sandbox_audit.taint import (
+    EMPTY,
+    HOLE,
+    OUTPUT,
+    SUBSTITUTED,
+    UNKNOWN,
+    State,
+    Text,
+    blended,
+    joined,
+)
+from remit.middlewares.sandbox_audit.tree import Function, Group, Item, Pipeline, Program, Redirect, Simple
+from remit.middlewares.sandbox_audit.verdicts import MAX_DEPTH, Budget, Finding, Severity, Span, TooComplex
+
+Mood = Literal["plain", "remote", "guess"]
+
+
+class Feed(NamedTuple):
+    """What a command reads as its input."""
+
+    text: Text
+    piped: bool = False
+
+
+class Walk:
+    """What has been found so far, and where the walk stands."""
+
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
+        self.state = State()
+        self.findings: dict[tuple[str, Severity], Finding] = {}
+        self.mood: Mood = "plain"
+        self.sinks: dict[str, Program] = {}
+        """Process substitutions that read, by the name that stands for them."""
+        self.parsed: Parsed | None = None
+        self.anchor: Span | None = None
+        """The place of a code string; what is found inside of it is found there."""
+        self.depth = 0
+        self.calling: tuple[str, ...] = ()
+        """Functions that are being walked through."""
+        self.calls: dict[str, set[str]] = {}
+        """What the functions call, and which of them do so beside themselves."""
+        self.forks: set[str] = set()
+        self.defining: tuple[str, ...] = ()
+        self.here: Span | None = None
+
+    def report(self, rule_id: str, severity: Severity | None = None) -> None:
+        """A rule matched the command that is being looked at."""
+        rule = BY_ID[rule_id]
+        severity = severity or rule.severity
+        if self.mood == "guess" and severity == "warn":
+            return
+        if self.mood == "remote":
+            if severity == "warn":
+                return
+            rule, severity = BY_ID["remote-command"], "warn"
+        self.findings.setdefault((rule.id, severity), Finding(rule.id, severity, self.here, rule.message))
+
+    @contextmanager
+    def mooded(self, mood: Mood) -> Iterator[None]:
+        """Take what is found less seriously: it runs elsewhere, or only if a guess is right."""
+        before = self.mood
+        self.mood = "remote" if before == "remote" else mood
+        try:
+            yield
+        finally:
+            self.mood = before
+
+    @contextmanager
+    def deeper(self) -> Iterator[None]:
+        """One level further in."""
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise TooComplex
+        try:
+            yield
+        finally:
+            self.depth -= 1
+
+    def text(self, text: str, feed: Feed | None = None, *, arguments: tuple[Text, ...] | None = None) -> Text:
+        """Walk through the text of a program; returns what it prints."""
+        text = text.replace(HOLE, "${_}")
+        parsed, anchor, positional = self.parsed, self.anchor, self.state.positional
+        with self.deeper():
+            self.parsed = Parsed(text, self.budget)
+            if parsed is not None:
+                self.anchor = self.here
+            if arguments is not None:
+                self.state.positional = arguments
+            printed = self.program(self.parsed.program, feed)
+            if self.parsed.broken:
+                self.broken(text)
+            self.parsed, self.anchor, self.state.positional = parsed, anchor, positional
+        return printed
+
+    def broken(self, text: str) -> None:
+        """The grammar does not vouch for its reading of `text`: look at its words one after the other, too."""
+        self.here = self.anchor
+        self.report("unparseable", "block" if lexical.is_risky(text) else "warn")
+        for words_ in lexical.commands(text):
+            self.budget.command()
+            run_argv(self, tuple(Text(word) for word in words_), None)
+
+    def place(self, start: int, end: int) -> None:
+        """From here on matches are reported for these bytes of the text."""
+        if self.anchor is not None or self.parsed is None:
+            self.here = self.anchor
+        else:
+            self.here = self.parsed.span(start, end)
+
+    def program(self, program: Program, feed: Feed | None) -> Text:
+        """Walk through `program`; returns what it prints."""
+        printed = [self.item(item, feed) for item in program]
+        return joined(printed) if printed else EMPTY
+
+    def item(self, item: Item, feed: Feed | None) -> Text:
+        if item.background and self.defining:
+            self.forks.add(self.defining[-1])
+        return self.node(item.node, feed, sure=item.sure)
+
+    def node(self, node: Simple | Group | Pipeline | Function, feed: Feed | None, *, sure: bool) -> Text:
+        if isinstance(node, Simple):
+            return self.simple(node, feed, sure=sure)
+        with self.deeper():
+            if isinstance(node, Pipeline):
+                return self.pipeline(node, feed)
+            if isinstance(node, Function):
+                return self.define(node)
+            return self.group(node, feed, sure=sure)
+
+    def pipeline(self, node: Pipeline, feed: Feed | None) -> Text:
+        if self.defining:
+            self.forks.add(self.defining[-1])
+        printed = EMPTY
+        for part in node.parts:
+            state = self.state
+            self.state = state.branch()
+            printed = self.node(part, feed, sure=True)
+            self.state = state
+            feed = Feed(printed, piped=True)
+        return printed
+
+    def define(self, node: Function) -> Text:
+        state, self.state = self.state, self.state.branch()
+        self.state.positional = None
+        defining, self.defining = self.defining, (*self.defining, node.name)
+        self.calls.setdefault(node.name, set())
+        self.state.functions[node.name] = node.body
+        self.calling = (*self.calling, node.name)
+        self.program(node.body, None)
+        self.calling = self.calling[:-1]
+        self.state, self.defining = state, defining
+        self.state.functions[node.name] = node.body
+        return EMPTY
+
+    def group(self, node: Group, feed: Feed | None, *, sure: bool) -> Text:
+        outer = self.state
+        if node.kind == "subshell":
+            self.state = outer.branch()
+        feed, targets = self.redirects(node.redirects, feed)
+        printed: list[Text] = []
+        subject = [reading for word in node.words for reading in words.fields(word, self)]
+        if node.kind == "for" and node.name:
+            listed = [text for reading in subject for text in reading] or [UNKNOWN]
+            if len(node.words) == 0 and self.state.positional is not None:
+                listed = list(self.state.positional) or [EMPTY]
+            self.state.set(node.name, tuple(listed), sure=sure)
+        self.program(node.head, feed)
+        looped = node.kind in ("while", "until", "for")
+        if looped and self.is_endless(node):
+            self.place(node.start, node.end)
+            self.report("endless-background")
+        before = dict(self.state.variables) if looped else {}
+        certain = node.kind in ("group", "subshell")
+        for body in node.bodies:
+            if not certain:
+                body = tuple(item._replace(sure=False) for item in body)
+            printed.append(self.program(body, feed))
+        if looped and any(before.get(name) != value for name, value in self.state.variables.items()):
+            self.program(node.head, feed)
+            for body in node.bodies:
+                self.program(tuple(item._replace(sure=False) for item in body), feed)
+        if node.kind == "subshell":
+            self.state = outer
+        out = printed[0] if len(printed) == 1 else blended(printed) if printed else EMPTY
+        if looped and out.text:
+            out = Text(HOLE + out.text + HOLE, out.taint)
+        return self.delivered(out, targets)
+
+    @staticmethod
+    def is_endless(node: Group) -> bool:
+        """Whether the loop never ends and starts something beside itself each time."""
+        tests = [item.node for item in node.head]
+        head = tests[0].words if len(tests) == 1 and isinstance(tests[0], Simple) else []
+        test = " ".join(piece.text for word in head for piece in word.pieces)
+        always = node.endless or test in (("true", ":", "((", "[", "[[") if node.kind == "while" else ("false",))
+        if not always and not (node.kind == "while" and not node.head):
+            return False
+        waiting, found, waits = [*node.bodies], False, False
+        while waiting:
+            for item in waiting.pop():
+                found |= item.background
+                inner = item.node
+                if isinstance(inner, Group):
+                    waiting.extend([inner.head, *inner.bodies])
+                elif isinstance(inner, Simple) and inner.words and inner.words[0].pieces:
+                    waits |= inner.words[0].pieces[0].text in ("wait", "break", "read", "exit", "return")
+        return found and not waits
+
+    def simple(self, node: Simple, feed: Feed | None, *, sure: bool) -> Text:
+        self.budget.command()
+        self.place(node.start, node.end)
+        readings = words.arguments(node.words, self) if node.words else [()]
+        self.place(node.start, node.end)
+        feed, targets = self.redirects(node.redirects, feed)
+        self.place(node.start, node.end)
+        state = self.state
+        name = readings[0][0].text if readings[0] else ""
+        local = bool(readings[0]) and name not in _KEEPS
+        if node.assigns:
+            if local:
+                self.state = state.branch()
+            run_assignments(self, node.assigns, sure=sure)
+            self.place(node.start, node.end)
+        printed: list[Text] = []
+        for argv in readings:
+            if argv:
+                printed.append(run_argv(self, argv, feed, sure=sure and len(readings) == 1))
+                self.place(node.start, node.end)
+            for text in argv[1:]:
+                if text.text in self.sinks:
+                    self.sunk(text.text, Text(HOLE, (printed[-1].taint if printed else 0)))
+        for inner in node.inner:
+            printed.append(self.program(inner, feed))
+        self.state = state
+        out = EMPTY if not printed else blended(printed)
+        if not node.words and targets and feed is None:
+            out = EMPTY
+        return self.delivered(out, targets)
+
+    def redirects(self, redirects: list[Redirect], feed: Feed | None) -> tuple[Feed | None, list[tuple[str, bool]]]:
+        """The input that redirections leave, and the files that output goes to, each with whether it is added there."""
+        targets: list[tuple[str, bool]] = []
+        for redirect in redirects:
+            if redirect.heredoc is not None and self.parsed is not None:
+                feed = Feed(self.body(redirect.heredoc))
+                continue
+            here = self.here
+            target = words.single(redirect.target, self)
+            self.here = here
+            if redirect.op == "<<<":
+                feed = Feed(Text(target.text + "\n", target.taint))
+            elif redirect.op in ("<&", ">&-", "<&-") or (redirect.op == ">&" and (target.text.isdigit() or target.text == "-")):
+                continue
+            elif redirect.op == "<":
+                if redirect.descriptor in ("", "0"):
+                    feed = Feed(reading(self, target), piped=bool(target.taint & SUBSTITUTED))
+                else:
+                    reading(self, target)
+            else:
+                path = writing(self, target)
+                if redirect.descriptor in ("", "1"):
+                    targets.append((path, redirect.op in (">>", "&>>")))
+                elif path in self.sinks:
+                    self.sunk(path, UNKNOWN)
+        return feed, targets
+
+    def body(self, number: int) -> Text:
+        assert self.parsed is not None  # noqa: S101
+        if number >= len(self.parsed.heredocs):
+            return UNKNOWN
+        found = self.parsed.heredocs[number]
+        if not found.expands or not ("$" in found.text or "`" in found.text or "\\" in found.text):
+            return Text(found.text)
+        here, anchor = self.here, self.anchor
+        self.anchor = self.anchor or found.span
+        word, broken = body_word(found.text, self.budget)
+        if broken:
+            self.broken(found.text)
+        text = words.single(word, self) if word.pieces else Text(found.text)
+        self.here, self.anchor = here, anchor
+        return text
+
+    def delivered(self, out: Text, targets: list[tuple[str, bool]]) -> Text:
+        """Put what a command prints where it goes; returns what is left for the one who reads."""
+        for path, append in targets:
+            if path in self.sinks:
+                self.sunk(path, out)
+            else:
+                self.state.written(path, out, append=append)
+        return EMPTY if targets else out
+
+    def sunk(self, path: str, text: Text) -> None:
+        """`text` goes into the process substitution that `path` stands for."""
+        program = self.sinks.pop(path)
+        self.program(program, Feed(text, piped=True))
+
+    def captured(self, program: Program) -> Text:
+        """What `program` prints, in a subshell."""
+        here, state = self.here, self.state
+        self.state = state.branch()
+        with self.deeper():
+            printed = self.program(program, None)
+        self.state, self.here = state, here
+        return Text(printed.text, printed.taint | OUTPUT if not printed.known else printed.taint)
+
+    def as_file(self, program: Program, *, reads: bool) -> Text:
+        """The name that stands for a process substitution."""
+        path = f"/dev/fd/{'in' if reads else 'out'}{len(self.state.files) + len(self.sinks)}"
+        if reads:
+            printed = self.captured(program)
+            self.state.files[path] = Text(printed.text, printed.taint | SUBSTITUTED)
+        else:
+            self.sinks[path] = program
+        return Text(path, SUBSTITUTED)
+
+    def finish(self) -> None:
+        """What can be said at the end only: functions that start themselves again and again."""
+        for name in self.forks:
+            seen: set[str] = set()
+            waiting = [name]
+            while waiting:
+                here = waiting.pop()
+                for callee in self.calls.get(here, ()):
+                    if callee == name:
+                        self.here = None
+                        self.report("fork-bomb")
+                    elif callee in self.calls and callee not in seen:
+                        seen.add(callee)
+                        waiting.append(callee)
+
+
+_KEEPS: Final = frozenset("export declare local readonly typeset unset eval exec . source : set read".split())
+"""Commands that leave the assignments in front of them behind, or may do so."""
