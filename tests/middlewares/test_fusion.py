@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from tests.support.agents import HELLO, STYLES, run
 from tests.support.scripted import scripted
 
-from remit.middlewares.fusion import HOOKS, fused, has_hook, hosted_by, original_class
+from remit.middlewares.fusion import HOOKS, fused, has_hook, hosted_by, original_class, without
 
 
 def concat(old: list[str] | None, new: list[str] | None) -> list[str]:
@@ -106,6 +106,25 @@ def test_a_hook_of_one_slot_stays_where_it_is() -> None:
     slot = One()
     assert fused([slot]) == [slot]
     assert fused([]) == []
+
+
+def test_a_slot_without_one_of_its_hooks() -> None:
+    slots = names()
+    slots[0] = without(slots[0], "after_agent", "before_model")  # type: ignore[assignment]
+    assert original_class(slots[0]) is Every
+    views = fused(slots)
+    assert [original_class(view) for view in views] == [Every, Every, Every]
+    graph = create_agent(scripted(), middleware=views)
+    assert [name for name in graph.nodes if "." in name] == [
+        "a.before_agent",
+        "a.after_model",
+        "b.before_model",
+        "b.after_agent",
+    ]
+    assert [step for step in graph.invoke(HELLO)["trail"] if step.endswith("after_agent")] == [
+        "c.after_agent",
+        "b.after_agent",
+    ]
 
 
 class Says(AgentMiddleware[Any, Any, Any]):

@@ -165,6 +165,10 @@ SHARP = st.sampled_from(
         "—",
         "x",
         "你",
+        *(
+            "".join(chr(0xE0000 + ord(char)) for char in word)
+            for word in ("<", "system", ">", "--- END", "USER INPUT -")
+        ),
     ]
 )
 TEXTS = st.one_of(st.text(), st.lists(SHARP, max_size=14).map("".join))

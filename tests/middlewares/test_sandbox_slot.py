@@ -48,6 +48,8 @@ BASH = calls(call("bash", {"command": "echo hi"}))
 class Recording(LocalSandboxProvider):
     """The local provider, with a note of what it was asked."""
 
+    keeps_environments = False
+
     def __init__(self, settings: SandboxConfig) -> None:
         super().__init__(settings)
         self.acquired: list[tuple[str, str]] = []
@@ -555,3 +557,13 @@ def test_what_it_declares(world: World) -> None:
     assert slot.release_policy_parameters() == {"lazy_init": False, "owner": True, "projection": True}
     other = SandboxMiddleware(world.access, lazy_init=False, owner=False, projection=Projected())
     assert other.release_policy_parameters() == {"lazy_init": True, "owner": False, "projection": False}
+
+
+@pytest.mark.parametrize("style", STYLES)
+async def test_what_is_kept_anyway_is_not_released(world: World, style: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A provider that lets idle environments go by itself: the next run of the thread finds the same one."""
+    monkeypatch.setattr(Recording, "keeps_environments", True)
+    first = await run(world.agent(BASH), style, context=WHO)
+    second = await run(world.agent(BASH), style, context=WHO)
+    assert first["sandbox"] == second["sandbox"]
+    assert world.provider.released == []

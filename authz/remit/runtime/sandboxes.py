@@ -136,6 +136,8 @@ class SandboxProvider(Protocol):
 
     uses_thread_data_mounts: bool
     """Whether the thread's folders on the host are the files that the environment sees."""
+    # Optional: `keeps_environments: bool`. True when an environment that nobody uses costs nothing and is let go by the
+    # provider itself; then the end of a run releases nothing, and costs no step of the graph.
 
     def acquire(self, thread_id: str, user_id: str) -> Sandbox:
         """The environment of this thread of this user; made when there is none. Two calls at once get the same one.

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from remit.authz import wire
-from remit.middlewares.fusion import Middleware
+from remit.middlewares.fusion import Middleware, without
 from remit.middlewares.slots import Build, Edge, Scope, Slot
 
 
@@ -29,7 +29,8 @@ def _uploads(build: Build, slot: Slot) -> Sequence[Middleware]:
 def _sandbox(build: Build, slot: Slot) -> Sequence[Middleware]:
     lazy = build.config.sandbox.lazy_init or not build.owner
     projection = build.projection if build.owner else None
-    return [slot.load()(build.access, lazy_init=lazy, owner=build.owner, projection=projection)]
+    made = slot.load()(build.access, lazy_init=lazy, owner=build.owner, projection=projection)
+    return [made if made.releases else without(made, "after_agent")]
 
 
 def _llm_errors(build: Build, slot: Slot) -> Sequence[Middleware]:

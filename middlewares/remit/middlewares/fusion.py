@@ -46,6 +46,14 @@ def fused(slots: Iterable[Middleware]) -> list[Middleware]:
     return [_view(slot, hosted) for slot in slots]
 
 
+def without(slot: Middleware, *hooks: str) -> Middleware:
+    """A view of `slot` that has no node for `hooks`: for a slot as configured, in which they would do nothing."""
+    space: dict[str, Any] = {_MASKED: True, _FUSED: {}, "__doc__": slot.__doc__, "__module__": type(slot).__module__}
+    for hook in hooks:
+        space[hook], space[f"a{hook}"] = getattr(AgentMiddleware, hook), getattr(AgentMiddleware, f"a{hook}")
+    return _twin(slot, space)
+
+
 def has_hook(kind: type, hook: str) -> bool:
     """Whether LangChain would give slots of this class a node for `hook`."""
     return any(getattr(kind, name, None) is not getattr(AgentMiddleware, name) for name in (hook, f"a{hook}"))
@@ -60,7 +68,9 @@ def hosted_by(slot: Middleware, hook: str) -> tuple[Middleware, ...]:
 def original_class(slot: Middleware) -> type:
     """The class of a slot, of its own when it is a view."""
     kind = type(slot)
-    return kind.__mro__[1] if _MASKED in kind.__dict__ else kind
+    while _MASKED in kind.__dict__:
+        kind = kind.__mro__[1]
+    return kind
 
 
 def _view(slot: Middleware, hosted: Mapping[str, tuple[Middleware, ...]]) -> Middleware:
@@ -75,6 +85,10 @@ def _view(slot: Middleware, hosted: Mapping[str, tuple[Middleware, ...]]) -> Mid
             space[hook], space[f"a{hook}"] = _node(cores, hook)
         else:
             space[hook], space[f"a{hook}"] = getattr(AgentMiddleware, hook), getattr(AgentMiddleware, f"a{hook}")
+    return _twin(slot, space)
+
+
+def _twin(slot: Middleware, space: dict[str, Any]) -> Middleware:
     kind: Any = cast("Any", type(type(slot)))(type(slot).__name__, (type(slot),), space)
     view: Any = object.__new__(kind)
     view.__dict__ = slot.__dict__  # the same, not a copy: two names of one slot

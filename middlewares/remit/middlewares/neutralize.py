@@ -112,7 +112,9 @@ def neutralize(text: str) -> str:
     for edit in edits:
         out += [text[at : edit.start], edit.text]
         at = edit.end
-    return "".join([*out, text[at:]])
+    clean = "".join([*out, text[at:]])
+    # What is spelled in tag characters is a second text in the first: their forgeries may overlap.
+    return neutralize(clean) if has_tag_characters(clean) else clean
 
 
 def neutralize_end(text: str) -> str:

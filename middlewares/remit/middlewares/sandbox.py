@@ -74,6 +74,11 @@ class SandboxMiddleware(AgentMiddleware[Any, Any, Any]):
         self.eager = owner and not lazy_init
         self.projection = projection if owner else None
 
+    @property
+    def releases(self) -> bool:
+        """Whether the end of a run lets go of anything: not where idle environments cost nothing and are kept."""
+        return self.owner and not getattr(self.access.provider, "keeps_environments", False)
+
     def release_policy_parameters(self) -> dict[str, object]:
         """What changes the behaviour of this slot."""
         projection = self.projection
@@ -157,7 +162,7 @@ class SandboxMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def _releasable(self, state: Any, runtime: Any) -> str | None:
         """The id to let go of. Whose it is, the provider checks."""
-        if not self.owner:
+        if not self.releases:
             return None
         held = state.get(_CHANNEL) if isinstance(state, Mapping) else None
         if held is not None:

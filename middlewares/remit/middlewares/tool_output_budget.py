@@ -217,9 +217,16 @@ class ToolOutputBudgetMiddleware(AgentMiddleware[Any, Any, Any]):
         limit = self.config.fallback_max_chars
         if not self.config.enabled or not limit:
             return request
+        over = {
+            index
+            for index, message in enumerate(request.messages)
+            if isinstance(message, ToolMessage) and size_of(message.content) > limit
+        }
+        if not over:
+            return request
         messages: list[Any] = [
-            self._old(message) if isinstance(message, ToolMessage) and size_of(message.content) > limit else message
-            for message in request.messages
+            self._old(message) if index in over and isinstance(message, ToolMessage) else message
+            for index, message in enumerate(request.messages)
         ]
         if all(new is old for new, old in zip(messages, request.messages, strict=True)):
             return request

@@ -58,7 +58,8 @@ async def test_the_provider_fails_at_the_sandbox_gate_only(
     monkeypatch.setattr(CasbinAuthorizationProvider, "aauthorize", aauthorize)
     state = await run(made.graph, style, context=who("user"))
     assert answers(state)["call_1"].status == "error"
-    assert "sandbox is not permitted" in answers(state)["call_1"].text
+    assert answers(state)["call_1"].artifact["code"] == "authz.evaluator_error"
+    assert "needs a sandbox" in answers(state)["call_1"].text
     assert written(tmp_path) == []
 
 
@@ -72,11 +73,11 @@ async def test_a_sandbox_that_cannot_be_made(
         raise SandboxUnavailableError("no environment can be made now")
 
     deployment = deploy()
-    made, _ = deployment.agent(calls(WRITE))
+    made, _ = deployment.agent(calls(call("ls", {"path": "/mnt/user-data/workspace"}, "l1"), WRITE))
     monkeypatch.setattr(deployment.services.access.provider, "acquire", unavailable)
     state = await run(made.graph, style, context=who("user"))
     assert answers(state)["call_1"].status == "error"
-    assert "no environment can be made now" in answers(state)["call_1"].text
+    assert "no environment can be made now" in answers(state)["l1"].text
     assert state["messages"][-1].text == "done"
     assert written(tmp_path) == []
 

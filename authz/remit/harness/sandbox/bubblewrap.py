@@ -24,7 +24,7 @@ from functools import cache
 from typing import Final
 
 from remit.harness.sandbox.environments import PATH, ThreadSandbox, ThreadSandboxProvider
-from remit.harness.sandbox.process import Limits, limited, run_command
+from remit.harness.sandbox.process import Limits, limited, pidfd_of, run_command
 from remit.runtime.config import SandboxConfig
 from remit.runtime.paths import OUTPUTS, UPLOADS, VIRTUAL_ROOT, VIRTUAL_SKILLS, WORKSPACE, ThreadPaths
 from remit.runtime.sandboxes import CommandResult, SandboxCommandError, SandboxUnavailableError
@@ -166,7 +166,7 @@ def _advice(said: Sequence[str]) -> str:
         return (
             "this system forbids user namespaces to this process: allow them (sysctl user.max_user_namespaces, "
             "kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns; in a container its "
-            "seccomp and AppArmor profile)"
+            "seccomp and AppArmor profile, and /proc without masked paths)"
         )
     return "see the message of bubblewrap"
 
@@ -312,6 +312,6 @@ class _Inside:
             while data := os.read(self._status, 4096):
                 self._text += data
         if self._first is None and b"\n" in self._text:
-            with suppress(ValueError, KeyError, TypeError, OSError):
+            with suppress(ValueError, KeyError, TypeError):
                 self._first = int(json.loads(self._text.split(b"\n", 1)[0])["child-pid"])
-                self._pidfd = os.pidfd_open(self._first)
+                self._pidfd = pidfd_of(self._first)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from remit.harness.sandbox.confined import ConfinedFiles
-from remit.harness.sandbox.process import checked_command
+from remit.harness.sandbox.process import check_command
 from remit.runtime.config import SandboxConfig
 from remit.runtime.paths import VIRTUAL_ROOT, WORKSPACE, ThreadPaths, thread_paths
 from remit.runtime.sandboxes import (
@@ -77,8 +77,8 @@ class ThreadSandbox(ABC):
             if not timeout > 0:
                 raise SandboxCommandError(f"a timeout is more than 0 seconds, not {timeout!r}")
             limit = min(limit, timeout)
-        given = {**self.settings.environment, **checked_environment(env or {})}
-        checked_command(command)
+        given = checked_environment({**self.settings.environment, **(env or {})})
+        check_command(command)
         with self._in_use():
             return self._execute(command, given, limit)
 
@@ -158,6 +158,7 @@ class ThreadSandboxProvider(ABC):
     """
 
     uses_thread_data_mounts = True
+    keeps_environments = True
 
     def __init__(self, settings: SandboxConfig, *, base_dir: str | os.PathLike[str] | None = None) -> None:
         self.settings = settings

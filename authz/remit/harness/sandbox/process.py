@@ -104,8 +104,8 @@ def limited(command: str, limits: Limits, *, count_processes: bool) -> list[str]
     return [program, "-c", "; ".join(lines), "remit", command]
 
 
-def checked_command(command: str) -> str:
-    """`command`, which can be passed to a process.
+def check_command(command: str) -> None:
+    """Refuse what cannot be passed to a process.
 
     Raises:
         SandboxCommandError: It is empty or too long, or holds what no argument can hold.
@@ -120,7 +120,14 @@ def checked_command(command: str) -> str:
         raise SandboxCommandError("the command holds half of a character") from exc
     if size >= _MAX_COMMAND:
         raise SandboxCommandError(f"the command has {size} bytes; write a script of that length to a file, and run it")
-    return command
+
+
+def pidfd_of(pid: int) -> int:
+    """A descriptor that becomes readable when the process ends; -1 where the system has none."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return -1
 
 
 def run_command(
@@ -185,7 +192,7 @@ class _Running:
         self._poll = select.poll()
         os.set_blocking(self._pipe, False)
         self._poll.register(self._pipe, select.POLLIN)
-        self._pidfd = os.pidfd_open(child.pid) if hasattr(os, "pidfd_open") else -1
+        self._pidfd = pidfd_of(child.pid)
         if self._pidfd >= 0:
             self._poll.register(self._pidfd, select.POLLIN)
 
@@ -205,6 +212,8 @@ class _Running:
                 return "the run was cancelled"
             if now - looked >= TICK:
                 looked = now
+                if self._pidfd < 0 and self._ended():
+                    return None
                 if (objection := warden.objection()) is not None:
                     return objection
             ready = {fd for fd, _ in self._poll.poll(max(min(TICK, deadline - now), 0.001) * 1000)}

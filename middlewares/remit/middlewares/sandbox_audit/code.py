@@ -46,7 +46,9 @@ _DECODES: Final = re.compile(
 )
 _SOCKET: Final = re.compile(r"\bsocket\b|TCPSocket|IO::Socket|fsockopen|net\.(?:connect|Socket)")
 _SHELL: Final = re.compile(r"dup2|pty\.spawn|/bin/(?:ba|z|da)?sh\b|\bexec ?[({]")
-_DELETER: Final = re.compile(r"\b(?:rmtree|rm_rf|rm_r|remove_entry|rmSync|rmdirSync|rimraf(?:\.sync)?|remove_tree|removedirs|rm)\b")
+_DELETER: Final = re.compile(
+    r"\b(?:rmtree|rm_rf|rm_r|remove_entry|rmSync|rmdirSync|rimraf(?:\.sync)?|remove_tree|removedirs|rm)\b"
+)
 _HOMEWARD: Final = re.compile(
     r"(?:rmtree|rm_rf|rmSync|remove_tree)\((?:os\.path\.expanduser\(['\"]~|Path\.home\(\)|os\.homedir\(\)|Dir\.home|os\.environ\[.HOME.\]\))"
 )

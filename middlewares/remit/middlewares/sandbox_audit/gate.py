@@ -31,7 +31,7 @@ from remit.runtime.capabilities import Capabilities, capabilities_of
 _UNREADABLE: Final = Finding(
     verdict="block",
     classified="block",
-    rule_id="malformed.capabilities",
+    rule_id="undeclared",
     message="what this tool does is not declared in a way that can be understood",
 )
 

@@ -72,7 +72,10 @@ class Parsed:
         self.program: Program = reader.program(reader.root.children)
         placed = reader.placed
         self.broken = (
-            self._source.doubtful or reader.broken or len(placed) != len(set(placed)) or len(placed) != len(self.heredocs)
+            self._source.doubtful
+            or reader.broken
+            or len(placed) != len(set(placed))
+            or len(placed) != len(self.heredocs)
         )
 
     def span(self, start: int, end: int) -> Span:
@@ -259,7 +262,9 @@ class _Reader:
         if kind in ("compound_statement", "subshell"):
             made.bodies.append(self.program(children))
             return made
-        opener = next((n for n, child in enumerate(children) if child.type in ("then", "do_group", "compound_statement")), 0)
+        opener = next(
+            (n for n, child in enumerate(children) if child.type in ("then", "do_group", "compound_statement")), 0
+        )
         if kind == "if_statement":
             made.kind = "if"
             made.head = self.program(children[:opener])
@@ -326,7 +331,9 @@ class _Reader:
             values = [child for child in values[0].children if child.is_named and child.type != "comment"]
         words.extend(self.words(values))
         append = equals < len(children) and children[equals].type == "+="
-        return Assign(self.slice(left.start_byte, left.end_byte), tuple(words), append, array, node.start_byte, node.end_byte)
+        return Assign(
+            self.slice(left.start_byte, left.end_byte), tuple(words), append, array, node.start_byte, node.end_byte
+        )
 
     def words(self, nodes: list[Any]) -> list[Word]:
         """The words of `nodes`. What stands side by side is one word, whatever the grammar made of it."""
@@ -409,7 +416,9 @@ class _Reader:
                 self.pieces(child, found, quoted=quoted)
             at = max(at, child.end_byte)
         if at < end:
-            found.append(Piece("text", letters.unescaped(self.slice(at, end)) if quoted else self.slice(at, end), quoted))
+            found.append(
+                Piece("text", letters.unescaped(self.slice(at, end)) if quoted else self.slice(at, end), quoted)
+            )
         self.depth -= 1
 
     def parameter(self, node: Any, found: list[Piece], *, quoted: bool) -> None:

@@ -27,15 +27,24 @@ class Interpreter(NamedTuple):
     """Whether the first operand is the program itself."""
 
 
-def _interpreter(language: Language, codes: str, values: str = "", *, reads: bool = True, operand: bool = False) -> Interpreter:
+def _interpreter(
+    language: Language, codes: str, values: str = "", *, reads: bool = True, operand: bool = False
+) -> Interpreter:
     return Interpreter(language, frozenset(codes.split()), frozenset(values.split()), reads, operand)
 
 
 _PYTHON: Final = _interpreter("python", "-c", "-W -X -m -Q --check-hash-based-pycs")
-_NODE: Final = _interpreter("node", "-e -p --eval --print", "-r -C -i --require --import --loader --conditions --env-file")
-_AWK: Final = _interpreter("other", "-e --source", "-f -v -F -i -l --file --assign --field-separator", reads=False, operand=True)
+_NODE: Final = _interpreter(
+    "node", "-e -p --eval --print", "-r -C -i --require --import --loader --conditions --env-file"
+)
+_AWK: Final = _interpreter(
+    "other", "-e --source", "-f -v -F -i -l --file --assign --field-separator", reads=False, operand=True
+)
 INTERPRETERS: Final[dict[str, Interpreter]] = {
-    **{shell: _interpreter("shell", "-c --command", "-o -O +o +O --rcfile --init-file -C --init-command") for shell in SHELLS},
+    **{
+        shell: _interpreter("shell", "-c --command", "-o -O +o +O --rcfile --init-file -C --init-command")
+        for shell in SHELLS
+    },
     "python": _PYTHON,
     "pypy": _PYTHON,
     "ipython": _PYTHON,
@@ -47,7 +56,9 @@ INTERPRETERS: Final[dict[str, Interpreter]] = {
     "bun": _interpreter("node", "-e -p --eval --print", "-r --preload", reads=False),
     "deno": _interpreter("node", "-e --eval", reads=False),
     "tsx": _interpreter("node", "-e -p --eval --print", "", reads=False),
-    "php": _interpreter("php", "-r -B -R -E --run --process-code --process-begin --process-end", "-c -d -f -z -t -S -F"),
+    "php": _interpreter(
+        "php", "-r -B -R -E --run --process-code --process-begin --process-end", "-c -d -f -z -t -S -F"
+    ),
     "lua": _interpreter("other", "-e", "-l"),
     "luajit": _interpreter("other", "-e", "-l"),
     "Rscript": _interpreter("other", "-e"),

@@ -16,7 +16,9 @@ _ANSI: Final = re.compile(
 _ANSI_LETTERS: Final = {
     "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"
 }  # fmt: skip
-_PRINTF: Final = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|(0?[0-7]{1,3})|(c)|(.))", re.DOTALL)
+_PRINTF: Final = re.compile(
+    r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|(0?[0-7]{1,3})|(c)|(.))", re.DOTALL
+)
 _PARAMETER: Final = re.compile(r"\$\{([!#]?)([A-Za-z_]\w*|\d+|[@*#?$!-])?(\[[^\]]*\])?", re.DOTALL)
 _DEFAULTS: Final = (":-", ":=", ":+", ":?", "-", "=", "+", "?")
 

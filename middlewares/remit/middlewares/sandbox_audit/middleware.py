@@ -51,8 +51,11 @@ class SandboxAuditMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def release_policy_parameters(self) -> dict[str, object]:
         """What changes the behaviour of this slot."""
+        from remit.middlewares.sandbox_audit.rules import RULES
+
         return {
             "policy": self._judgement.enforcer is not None,
+            "rules": canonical_hash([[rule.id, rule.severity, rule.message] for rule in RULES]),
             "texts": canonical_hash([_BLOCKED, _WARNED, _UNNAMED]),
         }
 

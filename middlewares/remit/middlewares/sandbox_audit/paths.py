@@ -9,7 +9,9 @@ from typing import Final
 from remit.middlewares.sandbox_audit.taint import HOLE
 
 _SLASHES: Final = re.compile(r"/{2,}")
-_ROOT_DOOR: Final = re.compile(r"^/proc/(?:self|thread-self|\d+)(?:/task/\d+)?/root(?=/|$)|^/private(?=/(?:etc|var|tmp)\b)")
+_ROOT_DOOR: Final = re.compile(
+    r"^/proc/(?:self|thread-self|\d+)(?:/task/\d+)?/root(?=/|$)|^/private(?=/(?:etc|var|tmp)\b)"
+)
 _GLOB: Final = re.compile(r"[*?\[]|\{.*,")
 _EVERYTHING: Final = re.compile(r"\.?(?:[*?]|\[[^\]]*\]|\*\.\*)+")
 _HOME: Final = re.compile(r"^(?:~[^/]*|/root|/home/[^/]+|/Users/[^/]+)(?=/|$)")
@@ -94,7 +96,9 @@ def is_vital(path: str) -> bool:
     if len(parts) == 1:
         return top
     if len(parts) == 2:
-        return (parts[0] == "usr" and _alike(parts[1], _USR)) or (parts[0] in ("home", "Users") and "\x01" not in parts[1])
+        return (parts[0] == "usr" and _alike(parts[1], _USR)) or (
+            parts[0] in ("home", "Users") and "\x01" not in parts[1]
+        )
     return False
 
 

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from remit.authz import wire
 from remit.authz.enforcer import Enforcer
@@ -22,13 +22,11 @@ from remit.authz.tickets import Call
 from remit.authz.types import AuthzDecision, AuthzRequest, Principal
 from remit.middlewares import sandbox_audit
 from remit.middlewares.results import safe_code
+from remit.middlewares.sandbox_audit.verdicts import MAX_COMMAND, Verdict
 from remit.middlewares.shells import settled
 
 log = logging.getLogger("remit.middlewares")
 
-Verdict = Literal["pass", "warn", "block"]
-MAX_COMMAND: Final = 10_000
-"""Characters of the longest command that is looked at; longer ones are refused."""
 GUARD: Final = "gate.command"
 _VERDICTS: Final = frozenset({"pass", "warn", "block"})
 _NO_RULE: Final = "remit.no-such-rule"
@@ -107,17 +105,17 @@ def malformed(command: Any, *, missing: bool) -> Finding | None:
         missing: Whether the call has no such argument.
     """
     if missing or command is None:
-        return _refused("malformed.missing", "the call has no command")
+        return _refused("malformed", "the call has no command")
     if not isinstance(command, str):
-        return _refused("malformed.type", f"the command is no text but {type(command).__name__[:40]}")
+        return _refused("malformed", f"the command is no text but {type(command).__name__[:40]}")
     if len(command) > MAX_COMMAND:
         return _refused(
-            "malformed.too-long", f"the command has {len(command)} characters and may have {MAX_COMMAND}; use a file"
+            "command-too-long", f"the command has {len(command)} characters and may have {MAX_COMMAND}; use a file"
         )
     if not command.strip():
-        return _refused("malformed.empty", "the command is empty")
+        return _refused("empty-command", "the command is empty")
     if "\x00" in command:
-        return _refused("malformed.nul", "the command holds a NUL character")
+        return _refused("null-byte", "the command holds a NUL character")
     return None
 
 

@@ -260,7 +260,12 @@ class _Scanner:
             return len(text)
         untick = _UNTICK_QUOTED if frame.quoted and not self.body else _UNTICK
         inner = _Scanner(
-            untick.sub(r"\1", text[at + 1 : end]), self.mark, self.heredocs, self.budget, body=False, depth=self.depth + 1
+            untick.sub(r"\1", text[at + 1 : end]),
+            self.mark,
+            self.heredocs,
+            self.budget,
+            body=False,
+            depth=self.depth + 1,
         )
         inner.run()
         self.doubtful |= inner.doubtful or bool(inner.pending)

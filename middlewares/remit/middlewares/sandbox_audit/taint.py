@@ -84,7 +84,9 @@ def narrowed(values: list[Text]) -> tuple[Text, ...]:
     distinct = list(dict.fromkeys(values))
     if len(distinct) <= ALTERNATIVES:
         return tuple(distinct)
-    ranked = sorted(distinct, key=lambda value: value.text.rpartition("/")[2] not in INTERESTING and not value.taint & RISKY)
+    ranked = sorted(
+        distinct, key=lambda value: value.text.rpartition("/")[2] not in INTERESTING and not value.taint & RISKY
+    )
     return (*ranked[: ALTERNATIVES - 1], blended(ranked[ALTERNATIVES - 1 :]))
 
 

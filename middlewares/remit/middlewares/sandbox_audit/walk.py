@@ -49,6 +49,9 @@ class Walk:
         self.mood: Mood = "plain"
         self.sinks: dict[str, Program] = {}
         """Process substitutions that read, by the name that stands for them."""
+        self.programs: dict[str, str] = {}
+        """Copies of programs: path, and the name of the original."""
+        self.substitutions = 0
         self.parsed: Parsed | None = None
         self.anchor: Span | None = None
         """The place of a code string; what is found inside of it is found there."""
@@ -60,6 +63,10 @@ class Walk:
         self.forks: set[str] = set()
         self.defining: tuple[str, ...] = ()
         self.here: Span | None = None
+        self.assigned = False
+        """Whether the command that is being looked at stands with assignments."""
+        self.redirected = False
+        """Whether the command that is being looked at writes to a file."""
 
     def report(self, rule_id: str, severity: Severity | None = None) -> None:
         """A rule matched the command that is being looked at."""
@@ -239,6 +246,7 @@ class Walk:
                 self.state = state.branch()
             run_assignments(self, node.assigns, sure=sure)
             self.place(node.start, node.end)
+        self.redirected, self.assigned = bool(targets), bool(node.assigns)
         printed: list[Text] = []
         for argv in readings:
             if argv:
@@ -267,7 +275,9 @@ class Walk:
             self.here = here
             if redirect.op == "<<<":
                 feed = Feed(Text(target.text + "\n", target.taint))
-            elif redirect.op in ("<&", ">&-", "<&-") or (redirect.op == ">&" and (target.text.isdigit() or target.text == "-")):
+            elif redirect.op in ("<&", ">&-", "<&-") or (
+                redirect.op == ">&" and (target.text.isdigit() or target.text == "-")
+            ):
                 continue
             elif redirect.op == "<":
                 if redirect.descriptor in ("", "0"):
@@ -323,7 +333,8 @@ class Walk:
 
     def as_file(self, program: Program, *, reads: bool) -> Text:
         """The name that stands for a process substitution."""
-        path = f"/dev/fd/{'in' if reads else 'out'}{len(self.state.files) + len(self.sinks)}"
+        self.substitutions += 1
+        path = f"/dev/fd/{'in' if reads else 'out'}{self.substitutions}"
         if reads:
             printed = self.captured(program)
             self.state.files[path] = Text(printed.text, printed.taint | SUBSTITUTED)

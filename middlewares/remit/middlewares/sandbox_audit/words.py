@@ -48,7 +48,8 @@ def fields(word: Word, shell: Shell) -> list[tuple[Text, ...]]:
     if not listed:
         return [_fields(atoms) for atoms in _readings(parts)]
     pattern = "".join(
-        piece.text if piece.kind == "text" and not piece.quoted else f"{HOLE}{n}{HOLE}" for n, piece in enumerate(pieces)
+        piece.text if piece.kind == "text" and not piece.quoted else f"{HOLE}{n}{HOLE}"
+        for n, piece in enumerate(pieces)
     )
     found: list[list[tuple[Text, ...]]] = []
     for spelled in _braces(pattern):
@@ -62,7 +63,9 @@ def fields(word: Word, shell: Shell) -> list[tuple[Text, ...]]:
 
 def arguments(words: list[Word], shell: Shell) -> list[tuple[Text, ...]]:
     """The arguments that `words` become, in every reading that can be told apart."""
-    found = [tuple(itertools.chain.from_iterable(one)) for one in _combinations([fields(word, shell) for word in words])]
+    found = [
+        tuple(itertools.chain.from_iterable(one)) for one in _combinations([fields(word, shell) for word in words])
+    ]
     if len(found) * len(found[0]) > 40 * MAX_FIELDS:
         raise TooComplex
     return found
@@ -106,7 +109,9 @@ def _worth(choice: list[tuple[Text, ...]]) -> list[tuple[Text, ...]]:
     """The readings that matter, and one that stands for the others."""
     if len(choice) == 1:
         return choice
-    kept = [one for one in choice if any(text.taint & RISKY or text.text.rpartition("/")[2] in INTERESTING for text in one)]
+    kept = [
+        one for one in choice if any(text.taint & RISKY or text.text.rpartition("/")[2] in INTERESTING for text in one)
+    ]
     return kept if len(kept) == len(choice) else [*kept, (UNKNOWN,)]
 
 

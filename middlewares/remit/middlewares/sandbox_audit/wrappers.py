@@ -286,14 +286,15 @@ def with_input(name: str, argv: tuple[Text, ...], given: Text | None) -> tuple[T
     if given is None:
         given = Text(HOLE)
     marks = {"{}"} if name == "parallel" else set()
-    for _, option, value in options(argv, WRAPPERS[name].values):
+    end = 1
+    for end, option, value in options(argv, WRAPPERS[name].values):  # noqa: B020
         if option in ("-I", "--replace"):
             marks.add(value.text if value is not None else "{}")
         elif option == "-i":
             marks.add("{}")
-    if any(mark and mark in word.text for mark in marks for word in argv[1:]):
+    if any(mark and mark in word.text for mark in marks for word in argv[end:]):
         first = Text(given.text.strip(), given.taint)
-        return tuple(_replaced(word, marks, first) for word in argv)
+        return (*argv[:end], *(_replaced(word, marks, first) for word in argv[end:]))
     return (*argv, *(Text(word, given.taint) for word in given.text.split()[:_READ_WORDS]))
 
 
