@@ -58,7 +58,7 @@ def test_five_lines_around_an_agent(workspace: Path) -> None:
         "context": {"user_id": "alice", "user_role": "guest"},
     }
     exec(block("python", "guard(enforcer)]"), names)  # noqa: S102 - the README's own text
-    exec(block("python", "agent.invoke").replace('"user_role": "user"', '"user_role": "guest"'), names)  # noqa: S102
+    exec(block("python", "mail the report").replace('"user_role": "user"', '"user_role": "guest"'), names)  # noqa: S102
     assert ran == ["web_search"]
     assert script.shown == [("web_search",), ("web_search",)]
 

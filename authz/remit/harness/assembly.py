@@ -114,7 +114,9 @@ def assemble(services: Services, options: AgentOptions) -> Assembled:
         model = build_model(
             config, options.model_name, context=options.context, provider=enforcer.provider, purpose=options.scope
         )
-    candidates = [*build_tools(services.access, config.sandbox), *load_tools(config), *options.tools]
+    results = config.tool_output.storage_subdir
+    built_in = build_tools(services.access, config.sandbox, tool_results_dir=results)
+    candidates = [*built_in, *load_tools(config), *options.tools]
     brought = [tool for one in options.middlewares for tool in getattr(one, "tools", None) or ()]
     tools = enforcer.visible_tools(candidates, options.context)
     deferred = defer(tools, enabled=config.tool_search.enabled, enforcer=enforcer)
