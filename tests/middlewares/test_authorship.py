@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import HumanMessage
+from tests.support.ids import shown
 
 from remit.authz import wire
 from remit.middlewares.authorship import is_server_message, prepare_key, sealed_message
 from remit.runtime.signing import KEY_VARIABLE, signer
 
 
-@pytest.mark.parametrize("content", ["text", "", [], [{"type": "text", "text": "a"}, "b"]], ids=repr)
+@pytest.mark.parametrize("content", ["text", "", [], [{"type": "text", "text": "a"}, "b"]], ids=shown)
 def test_a_sealed_message_is_the_servers(content: Any) -> None:
     message = HumanMessage(content, id="remit-1", name="n", additional_kwargs={"k": 1})
     sealed = sealed_message(message)
@@ -43,7 +44,7 @@ def test_a_message_without_an_id_gets_one_of_the_servers() -> None:
         {"content": float("nan")},
         {"content": [object()]},
     ],
-    ids=repr,
+    ids=shown,
 )
 def test_a_changed_or_forged_one_is_not(change: dict[str, Any]) -> None:
     sealed = sealed_message(HumanMessage("text", id="a"))
@@ -55,7 +56,7 @@ def test_a_seal_for_something_else_is_none() -> None:
     assert not is_server_message(HumanMessage("text", id="a", additional_kwargs={wire.SERVER_SEAL: other}))
 
 
-@pytest.mark.parametrize("thing", [None, "text", 5, object()], ids=repr)
+@pytest.mark.parametrize("thing", [None, "text", 5, object()], ids=shown)
 def test_what_is_no_message(thing: Any) -> None:
     assert not is_server_message(thing)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import HumanMessage
+from tests.support.ids import shown
 
 from remit.authz import wire
 from remit.middlewares.provenance import Provenance, provenance_kwargs, provenance_of
@@ -49,18 +50,18 @@ WHOLE = provenance_kwargs("memory", "slot", "one")
         {**WHOLE, wire.PRODUCER_KIND: ["slot"]},
         {**WHOLE, wire.PRODUCER_ENTITY_ID: 7},
     ],
-    ids=repr,
+    ids=shown,
 )
 def test_a_partial_or_mistyped_stamp_is_none(kwargs: dict[str, Any]) -> None:
     assert provenance_of(message(**kwargs)) is None
 
 
-@pytest.mark.parametrize("kind", [["memory"], {"a": 1}], ids=repr)
+@pytest.mark.parametrize("kind", [["memory"], {"a": 1}], ids=shown)
 def test_an_unhashable_kind_does_not_raise(kind: Any) -> None:
     assert provenance_of(message(**{**WHOLE, wire.CONTENT_KIND: kind})) is None
 
 
-@pytest.mark.parametrize("thing", [None, "x", 3, object()], ids=repr)
+@pytest.mark.parametrize("thing", [None, "x", 3, object()], ids=shown)
 def test_anything_else_says_nothing(thing: Any) -> None:
     assert provenance_of(thing) is None
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware.types import AgentMiddleware
+from tests.support.ids import shown
 from tests.support.policies import allow
 from tests.support.receipts import KEY, settings
 from tests.support.scripted import scripted
@@ -83,7 +84,7 @@ def test_by_class_name_in_the_order_of_the_stack() -> None:
         ({"a": {1, 2}}, {"error": "TypeError"}),
         ({}, {}),
     ],
-    ids=repr,
+    ids=shown,
 )
 def test_a_declaration_that_is_none_is_an_error(declared: Any, found: dict[str, Any]) -> None:
     """One bad declaration neither raises nor hides the others."""

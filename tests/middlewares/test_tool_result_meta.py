@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import ToolMessage
+from tests.support.ids import shown
 
 from remit.authz import wire
 from remit.middlewares.tool_result_meta import (
@@ -209,7 +210,7 @@ MALFORMED: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("held", MALFORMED, ids=repr)
+@pytest.mark.parametrize("held", MALFORMED, ids=shown)
 def test_malformed_stamps_are_none(held: Any) -> None:
     """A stamp of another shape is read as absent, and replaced."""
     message = result("fine", additional_kwargs={wire.TOOL_META: held})
@@ -231,7 +232,7 @@ def test_everything_else_about_a_message_stays() -> None:
     assert new.additional_kwargs == {"k": 1, wire.TOOL_META: failure("unknown", "tool_return")}
 
 
-@pytest.mark.parametrize("thing", [None, 3, "text", object(), {"additional_kwargs": {}}], ids=repr)
+@pytest.mark.parametrize("thing", [None, 3, "text", object(), {"additional_kwargs": {}}], ids=shown)
 def test_meta_of_anything(thing: Any) -> None:
     assert meta_of(thing) is None
 

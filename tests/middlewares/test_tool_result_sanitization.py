@@ -10,6 +10,7 @@ from langgraph.errors import GraphInterrupt
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 from tests.support.agents import STYLES, answers, run
+from tests.support.ids import shown
 from tests.support.scripted import call, calls, scripted
 
 from remit.authz import wire
@@ -175,14 +176,14 @@ def test_a_bug_never_lets_it_through(monkeypatch: pytest.MonkeyPatch) -> None:
         [Command()],
         5,
     ],
-    ids=repr,
+    ids=shown,
 )
 def test_odd_results_pass(result: Any) -> None:
     request = ToolCallRequest(call("web_fetch"), None, {}, None)  # type: ignore[arg-type]
     assert ToolResultSanitizationMiddleware().wrap_tool_call(request, lambda _: result) is result
 
 
-@pytest.mark.parametrize("content", [None, b"\xff<system>", {"a": ATTACK}, 5, [None, 3, {"text": 4}]], ids=repr)
+@pytest.mark.parametrize("content", [None, b"\xff<system>", {"a": ATTACK}, 5, [None, 3, {"text": 4}]], ids=shown)
 def test_odd_content_passes(content: Any) -> None:
     message = ToolMessage.model_construct(content=content, tool_call_id="1", artifact=None, additional_kwargs={})
     assert ATTACK not in repr(sanitized(message))

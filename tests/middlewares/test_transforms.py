@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, ToolMessage
+from tests.support.ids import shown
 from tests.support.receipts import KEY, receipt
 
 from remit.authz import wire
@@ -70,7 +71,7 @@ def test_entries_are_kept_in_order() -> None:
         [{"kind": "sanitized", "by": "A" * 200, "version": "1"}],
         [{"kind": "sanitized", "by": "A", "version": "1", "more": "x"}],
     ],
-    ids=repr,
+    ids=shown,
 )
 def test_what_is_no_entry_is_left_out(held: Any) -> None:
     message = ToolMessage("x", tool_call_id="c", additional_kwargs={wire.TOOL_TRANSFORMS: held})
@@ -86,7 +87,7 @@ def test_a_trail_is_bounded() -> None:
     assert len(transforms_of(message)) <= 65
 
 
-@pytest.mark.parametrize("thing", [None, 3, AIMessage("x"), object()], ids=repr)
+@pytest.mark.parametrize("thing", [None, 3, AIMessage("x"), object()], ids=shown)
 def test_anything_else_has_no_trail(thing: Any) -> None:
     assert transforms_of(thing) == []
 

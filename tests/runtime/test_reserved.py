@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.ids import shown
 
 from remit.authz import wire
 from remit.runtime.reserved import (
@@ -118,7 +119,7 @@ def test_nothing_from_nobody() -> None:
     assert clean_context({1: "x", None: "y"}) == {}  # type: ignore[dict-item]
 
 
-@pytest.mark.parametrize("metadata", [None, "x", 5, ["a"], object()], ids=repr)
+@pytest.mark.parametrize("metadata", [None, "x", 5, ["a"], object()], ids=shown)
 def test_metadata_that_is_none(metadata: Any) -> None:
     assert clean_metadata(metadata) == {}
 
@@ -193,7 +194,7 @@ IDS = [
 ]
 
 
-@pytest.mark.parametrize(("message_id", "ours"), IDS, ids=repr)
+@pytest.mark.parametrize(("message_id", "ours"), IDS, ids=shown)
 def test_ids_of_the_server(message_id: Any, ours: bool) -> None:
     assert is_server_id(message_id) is ours
 

@@ -17,6 +17,7 @@ from langchain_core.tools import InjectedToolCallId, StructuredTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from tests.support.agents import STYLES, agent, run
+from tests.support.ids import shown
 from tests.support.policies import Policy, allow, ask, deny
 from tests.support.scripted import call, calls, scripted
 
@@ -463,7 +464,7 @@ MESSAGE = ToolMessage("x", tool_call_id="c")
         (object(), 0),
         (b"bytes", 0),
     ],
-    ids=str,
+    ids=shown,
 )
 def test_messages_in_whatever_a_node_returns(value: Any, count: int) -> None:
     assert len(list(messages_in(value))) == count

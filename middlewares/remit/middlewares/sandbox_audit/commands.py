@@ -77,24 +77,33 @@ def _stored(value: Text) -> Text:
 def run_argv(walk: Walk, argv: tuple[Text, ...], feed: Feed | None, *, sure: bool = True) -> Text:
     """Judge one command, and whatever it runs; returns what it prints."""
     walk.budget.command()
-    with walk.deeper():
-        head = argv[0]
+    walk.deeper()
+    printed = _judged(walk, argv, feed, sure=sure)
+    walk.depth -= 1
+    return printed
+
+
+def _judged(walk: Walk, argv: tuple[Text, ...], feed: Feed | None, *, sure: bool) -> Text:
+    head = argv[0]
+    if head.taint:
         _named(walk, head)
-        if HOLE in head.text or head.taint & SUBSTITUTED:
-            unknown = _unknown(walk, argv, feed)
-            if unknown is not None:
-                return unknown
-        text = head.shown
+    if HOLE in head.text or head.taint & SUBSTITUTED:
+        unknown = _unknown(walk, argv, feed)
+        if unknown is not None:
+            return unknown
+    text = head.shown
+    name = _program(text)
+    if walk.state.files or walk.programs:
         path = paths.resolved(text, walk.state.cwd)
         content = walk.state.files.get(path)
-        if content is not None and ("/" in text or path in walk.state.files):
+        if content is not None:
             _script(walk, content, argv[1:])
-        name = walk.programs.get(path) or _program(text)
-        if name in walk.state.functions:
-            return _call(walk, name, argv, feed)
-        if walk.defining:
-            walk.calls.setdefault(walk.defining[-1], set()).add(name)
-        return _run(walk, name, argv, feed, sure=sure)
+        name = walk.programs.get(path, name)
+    if name in walk.state.functions:
+        return _call(walk, name, argv, feed)
+    if walk.defining:
+        walk.calls.setdefault(walk.defining[-1], set()).add(name)
+    return _run(walk, name, argv, feed, sure=sure)
 
 
 def _run(walk: Walk, name: str, argv: tuple[Text, ...], feed: Feed | None, *, sure: bool) -> Text:
@@ -177,7 +186,10 @@ def _call(walk: Walk, name: str, argv: tuple[Text, ...], feed: Feed | None) -> T
     state = walk.state
     positional, state.positional = state.positional, argv[1:]
     walk.calling = (*walk.calling, name)
-    printed = walk.program(state.functions[name], feed)
+    function, parsed, anchor = state.functions[name], walk.parsed, walk.anchor
+    walk.parsed, walk.anchor = function.parsed, function.anchor
+    printed = walk.program(function.body, feed)
+    walk.parsed, walk.anchor = parsed, anchor
     walk.calling = walk.calling[:-1]
     state.positional = positional
     return printed

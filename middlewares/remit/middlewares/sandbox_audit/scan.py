@@ -78,6 +78,7 @@ class _Scanner:
         self.braces: set[int] = set()
         self.out: list[str] = []
         self.length = 0
+        self.kept = self.kept_to = 0
         self.stretches: list[tuple[int, int, int]] = []
         self.pending: list[tuple[int, str, bool, bool]] = []
         self.stack = [_Frame("dq" if body else "cmd", quoted=body)]
@@ -108,21 +109,28 @@ class _Scanner:
             at = self.special(frame, found.group(), start)
         if len(self.stack) > 1:
             self.doubtful = True
+        self.flush()
         for number, *_ in self.pending:  # a body that never comes is empty
             self.heredocs[number] = Heredoc("", False, (end, end))
 
     def copy(self, start: int, end: int) -> None:
-        if end > start:
-            if not self.stretches or self.stretches[-1][2] >= 0 or self.gap(start):
-                self.stretches.append((self.length, start, -1))
-            self.out.append(self.text[start:end])
-            self.length += end - start
+        """Keep ``text[start:end]``; what stands side by side is kept in one piece."""
+        if start != self.kept_to:
+            self.flush()
+            self.kept = start
+        self.kept_to = end
 
-    def gap(self, start: int) -> bool:
-        at, begin, _ = self.stretches[-1]
-        return begin + self.length - at != start
+    def flush(self) -> None:
+        if self.kept_to > self.kept:
+            self.stretches.append((self.length, self.kept, -1))
+            self.out.append(self.text[self.kept : self.kept_to])
+            self.length += self.kept_to - self.kept
+        self.kept = self.kept_to
 
     def put(self, piece: str, start: int, end: int) -> None:
+        """Write `piece` in place of ``text[start:end]``."""
+        self.flush()
+        self.kept = self.kept_to = end
         self.stretches.append((self.length, start, end))
         self.out.append(piece)
         self.length += len(piece)
@@ -186,6 +194,7 @@ class _Scanner:
                 self.close(frame)
         elif found == "{":
             if self.starts_word(at) and after and after not in _META and after not in "}\r\f\v":
+                self.flush()
                 self.braces.add(self.length)
                 self.put("\\{", at, at + 1)
                 return at + 1
@@ -269,6 +278,7 @@ class _Scanner:
         )
         inner.run()
         self.doubtful |= inner.doubtful or bool(inner.pending)
+        self.flush()
         self.braces.update(place + self.length + 2 for place in inner.braces)
         self.put("$(" + "".join(inner.out) + "\n)", at, end + 1)  # the newline ends a comment
         return end + 1

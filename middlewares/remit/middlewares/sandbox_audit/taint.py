@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, TypeVar
 
-from remit.middlewares.sandbox_audit.tree import Program
 from remit.middlewares.sandbox_audit.verdicts import TooComplex
+
+FunctionT = TypeVar("FunctionT")
+"""What is kept of a function."""
 
 HOLE: Final = "\0"
 """Stands in a text for letters that are not known. No command contains it: such commands are refused unread."""
@@ -90,7 +92,7 @@ def narrowed(values: list[Text]) -> tuple[Text, ...]:
     return (*ranked[: ALTERNATIVES - 1], blended(ranked[ALTERNATIVES - 1 :]))
 
 
-class State:
+class State(Generic[FunctionT]):
     """Variables, files and functions at one point of the walk."""
 
     __slots__ = ("arrays", "cwd", "files", "functions", "positional", "variables")
@@ -99,14 +101,14 @@ class State:
         self.variables: dict[str, tuple[Text, ...]] = {}
         self.arrays: dict[str, tuple[Text, ...]] = {}
         self.files: dict[str, Text] = {}
-        self.functions: dict[str, Program] = {}
+        self.functions: dict[str, FunctionT] = {}
         self.positional: tuple[Text, ...] | None = ()
         """None when they are not known. A command line has none."""
         self.cwd: str | None = None
 
-    def branch(self) -> State:
+    def branch(self) -> State[FunctionT]:
         """What a subshell sees: it may change files for all, but variables for itself alone."""
-        made = State()
+        made: State[FunctionT] = State()
         made.variables = dict(self.variables)
         made.arrays = dict(self.arrays)
         made.files = self.files

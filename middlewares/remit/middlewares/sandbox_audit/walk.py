@@ -39,12 +39,20 @@ class Feed(NamedTuple):
     piped: bool = False
 
 
+class Definition(NamedTuple):
+    """A function, and the text that it stands in."""
+
+    body: Program
+    parsed: Parsed | None
+    anchor: Span | None
+
+
 class Walk:
     """What has been found so far, and where the walk stands."""
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
-        self.state = State()
+        self.state: State[Definition] = State()
         self.findings: dict[tuple[str, Severity], Finding] = {}
         self.mood: Mood = "plain"
         self.sinks: dict[str, Program] = {}
@@ -62,7 +70,8 @@ class Walk:
         """What the functions call, and which of them do so beside themselves."""
         self.forks: set[str] = set()
         self.defining: tuple[str, ...] = ()
-        self.here: Span | None = None
+        self.here: tuple[int, int] | None = None
+        """The bytes of the text that are being looked at; None for all of it."""
         self.assigned = False
         """Whether the command that is being looked at stands with assignments."""
         self.redirected = False
@@ -78,7 +87,13 @@ class Walk:
             if severity == "warn":
                 return
             rule, severity = BY_ID["remote-command"], "warn"
-        self.findings.setdefault((rule.id, severity), Finding(rule.id, severity, self.here, rule.message))
+        self.findings.setdefault((rule.id, severity), Finding(rule.id, severity, self.spot(), rule.message))
+
+    def spot(self) -> Span | None:
+        """The characters of the command that are being looked at."""
+        if self.anchor is not None or self.parsed is None or self.here is None:
+            return self.anchor
+        return self.parsed.span(*self.here)
 
     @contextmanager
     def mooded(self, mood: Mood) -> Iterator[None]:
@@ -90,36 +105,33 @@ class Walk:
         finally:
             self.mood = before
 
-    @contextmanager
-    def deeper(self) -> Iterator[None]:
-        """One level further in."""
+    def deeper(self) -> None:
+        """One level further in. Whoever calls this goes back with ``depth -= 1``; what is raised ends the walk."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise TooComplex
-        try:
-            yield
-        finally:
-            self.depth -= 1
 
     def text(self, text: str, feed: Feed | None = None, *, arguments: tuple[Text, ...] | None = None) -> Text:
         """Walk through the text of a program; returns what it prints."""
         text = text.replace(HOLE, "${_}")
-        parsed, anchor, positional = self.parsed, self.anchor, self.state.positional
-        with self.deeper():
-            self.parsed = Parsed(text, self.budget)
-            if parsed is not None:
-                self.anchor = self.here
-            if arguments is not None:
-                self.state.positional = arguments
-            printed = self.program(self.parsed.program, feed)
-            if self.parsed.broken:
-                self.broken(text)
-            self.parsed, self.anchor, self.state.positional = parsed, anchor, positional
+        parsed, anchor, positional, here = self.parsed, self.anchor, self.state.positional, self.here
+        anchor_here = self.spot()
+        self.deeper()
+        self.parsed = Parsed(text, self.budget)
+        if parsed is not None:
+            self.anchor = anchor_here
+        if arguments is not None:
+            self.state.positional = arguments
+        printed = self.program(self.parsed.program, feed)
+        if self.parsed.broken:
+            self.broken(text)
+        self.depth -= 1
+        self.parsed, self.anchor, self.state.positional, self.here = parsed, anchor, positional, here
         return printed
 
     def broken(self, text: str) -> None:
         """The grammar does not vouch for its reading of `text`: look at its words one after the other, too."""
-        self.here = self.anchor
+        self.here = None
         self.report("unparseable", "block" if lexical.is_risky(text) else "warn")
         for words_ in lexical.commands(text):
             self.budget.command()
@@ -127,10 +139,7 @@ class Walk:
 
     def place(self, start: int, end: int) -> None:
         """From here on matches are reported for these bytes of the text."""
-        if self.anchor is not None or self.parsed is None:
-            self.here = self.anchor
-        else:
-            self.here = self.parsed.span(start, end)
+        self.here = (start, end)
 
     def program(self, program: Program, feed: Feed | None) -> Text:
         """Walk through `program`; returns what it prints."""
@@ -145,12 +154,15 @@ class Walk:
     def node(self, node: Simple | Group | Pipeline | Function, feed: Feed | None, *, sure: bool) -> Text:
         if isinstance(node, Simple):
             return self.simple(node, feed, sure=sure)
-        with self.deeper():
-            if isinstance(node, Pipeline):
-                return self.pipeline(node, feed)
-            if isinstance(node, Function):
-                return self.define(node)
-            return self.group(node, feed, sure=sure)
+        self.deeper()
+        if isinstance(node, Pipeline):
+            printed = self.pipeline(node, feed)
+        elif isinstance(node, Function):
+            printed = self.define(node)
+        else:
+            printed = self.group(node, feed, sure=sure)
+        self.depth -= 1
+        return printed
 
     def pipeline(self, node: Pipeline, feed: Feed | None) -> Text:
         if self.defining:
@@ -169,13 +181,16 @@ class Walk:
         self.state.positional = None
         defining, self.defining = self.defining, (*self.defining, node.name)
         self.calls.setdefault(node.name, set())
-        self.state.functions[node.name] = node.body
+        self.state.functions[node.name] = self.known(node)
         self.calling = (*self.calling, node.name)
         self.program(node.body, None)
         self.calling = self.calling[:-1]
         self.state, self.defining = state, defining
-        self.state.functions[node.name] = node.body
+        self.state.functions[node.name] = self.known(node)
         return EMPTY
+
+    def known(self, node: Function) -> Definition:
+        return Definition(node.body, self.parsed, self.anchor)
 
     def group(self, node: Group, feed: Feed | None, *, sure: bool) -> Text:
         outer = self.state
@@ -326,8 +341,9 @@ class Walk:
         """What `program` prints, in a subshell."""
         here, state = self.here, self.state
         self.state = state.branch()
-        with self.deeper():
-            printed = self.program(program, None)
+        self.deeper()
+        printed = self.program(program, None)
+        self.depth -= 1
         self.state, self.here = state, here
         return Text(printed.text, printed.taint | OUTPUT if not printed.known else printed.taint)
 

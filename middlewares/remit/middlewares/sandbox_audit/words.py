@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from fnmatch import fnmatchcase
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from remit.middlewares.sandbox_audit.taint import HOLE, INTERESTING, RISKY, UNKNOWN, State, Text, blended, joined
 from remit.middlewares.sandbox_audit.tree import Piece, Program, Word
@@ -29,7 +29,7 @@ _ROOTED: Final = frozenset({"HOME", "PATH", "PWD", "OLDPWD", "SHELL", "BASH"})
 class Shell(Protocol):
     """What words need from the one who walks through the command."""
 
-    state: State
+    state: State[Any]
 
     def captured(self, program: Program) -> Text:
         """What `program` prints."""
@@ -203,7 +203,7 @@ def _many(name: str, shell: Shell) -> tuple[Text, ...] | None:
     return None
 
 
-def lookup(name: str, state: State) -> tuple[Text, ...]:
+def lookup(name: str, state: State[Any]) -> tuple[Text, ...]:
     """What the parameter `name` may hold."""
     if name in state.variables:
         return state.variables[name]
