@@ -310,6 +310,8 @@ class TestWhereItIsStored:
         assert len(message.content) <= 30_000
         assert list(elsewhere.iterdir()) == []
         assert (await bench("x" * 20_000)).content == "x" * 20_000
+        uncut = Bench(tmp_path, fallback_max_chars=0)
+        assert (await uncut(LONG * 3)).content == LONG * 3
 
     async def test_cut_without_a_thread_folder(self) -> None:
         model = scripted(calls(call("search")), AIMessage("ok"))

@@ -83,11 +83,12 @@ async def test_every_remote_tool(name: str) -> None:
 
 @pytest.mark.parametrize("name", LOCAL)
 @pytest.mark.parametrize("shape", shapes(""))
-async def test_local_results_stay_as_they_are(name: str, shape: str) -> None:
+@pytest.mark.parametrize("style", ["invoke", "ainvoke"])
+async def test_local_results_stay_as_they_are(style: str, name: str, shape: str) -> None:
     tools = [tool_of(name, shapes(ATTACK)[shape], LOCAL[name])]
     model = scripted(calls(call(name)), AIMessage("ok"))
     bare = answers(await run(create_agent(model, tools), "invoke"))["call_1"]
-    message = await answer_of("invoke", name, shapes(ATTACK)[shape], LOCAL[name])
+    message = await answer_of(style, name, shapes(ATTACK)[shape], LOCAL[name])
     assert (message.content, message.additional_kwargs) == (bare.content, {})
 
 

@@ -44,6 +44,8 @@ YAML = "version: 2\nservices:\n  web:\n    image: nginx\n    ports: [80]\n  db:\
         pytest.param("<a><b c='1'/></a>", "xml", id="xml"),
         pytest.param("<?xml version='1.0' encoding='latin-1'?>\n<a>\xe9</a>", "xml", id="xml-declaration"),
         pytest.param("<!DOCTYPE a [<!ENTITY x 'y'>]><a>&x;</a>", "text", id="xml-with-entities"),
+        pytest.param("<?xml version='1.0'?><!DOCTYPE a [<!ENTITY x 'y'>]><a>&x;</a>", "text", id="declared-entities"),
+        pytest.param("<?xml version='1.0'?><!DOCTYPE a SYSTEM 'x.dtd'><a/>", "text", id="external-document-type"),
         pytest.param("<a><b></a>", "text", id="broken-xml"),
         pytest.param("name\tage\n" + "ann\t31\n" * 9, "tsv", id="tsv"),
         pytest.param(CSV, "csv", id="csv"),

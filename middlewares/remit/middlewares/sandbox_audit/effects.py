@@ -1,47 +1,137 @@
-"""Which files a program reads and writes, and what it prints."""
+"""Which files a program reads and writes."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from remit.middlewares.sandbox_audit import paths
 from remit.middlewares.sandbox_audit.taint import (
-    DECODED,
     FETCHED,
     HOLE,
-    OUTPUT,
-    READ,
-    SUBSTITUTED,
     UNKNOWN,
     Text,
-    joined,
 )
 
 if TYPE_CHECKING:
     from remit.middlewares.sandbox_audit.walk import Feed, Walk
 
-_INPUT: Final = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
-FETCHERS: Final = frozenset(
-    """curl wget nc ncat netcat socat telnet ftp lftp sftp aria2c lynx links w3m elinks http https xh GET lwp-request axel ssh scp
-    tftp dig host nslookup drill nc.openbsd nc.traditional wget2 curlie youtube-dl yt-dlp""".split()
-)
-DECODERS: Final = frozenset("base64 base32 basenc uudecode b64decode gbase64".split())
 _READERS: Final = frozenset(
-    """cat tac nl less more most head tail cut sort uniq od xxd hexdump hd strings base64 base32 basenc fold rev column expand
-    unexpand paste join comm diff cmp sdiff wc sum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum shasum view bat
-    batcat pr fmt iconv zcat bzcat xzcat zless gzip bzip2 xz zstd 7z zip vi vim nvim nano emacs pico ed ex open xdg-open
-    pandoc csvtool source . split csplit tr rg dos2unix tee-in gunzip mapfile readarray file look numfmt shuf tsort ul""".split()
+    [
+        "cat",
+        "tac",
+        "nl",
+        "less",
+        "more",
+        "most",
+        "head",
+        "tail",
+        "cut",
+        "sort",
+        "uniq",
+        "od",
+        "xxd",
+        "hexdump",
+        "hd",
+        "strings",
+        "base64",
+        "base32",
+        "basenc",
+        "fold",
+        "rev",
+        "column",
+        "expand",
+        "unexpand",
+        "paste",
+        "join",
+        "comm",
+        "diff",
+        "cmp",
+        "sdiff",
+        "wc",
+        "sum",
+        "md5sum",
+        "sha1sum",
+        "sha224sum",
+        "sha256sum",
+        "sha384sum",
+        "sha512sum",
+        "b2sum",
+        "cksum",
+        "shasum",
+        "view",
+        "bat",
+        "batcat",
+        "pr",
+        "fmt",
+        "iconv",
+        "zcat",
+        "bzcat",
+        "xzcat",
+        "zless",
+        "gzip",
+        "bzip2",
+        "xz",
+        "zstd",
+        "7z",
+        "zip",
+        "vi",
+        "vim",
+        "nvim",
+        "nano",
+        "emacs",
+        "pico",
+        "ed",
+        "ex",
+        "open",
+        "xdg-open",
+        "pandoc",
+        "csvtool",
+        "source",
+        ".",
+        "split",
+        "csplit",
+        "tr",
+        "rg",
+        "dos2unix",
+        "tee-in",
+        "gunzip",
+        "mapfile",
+        "readarray",
+        "file",
+        "look",
+        "numfmt",
+        "shuf",
+        "tsort",
+        "ul",
+    ]
 )
-_PATTERN_FIRST: Final = frozenset("grep egrep fgrep zgrep rg ag ack awk gawk mawk nawk jq yq sed perl".split())
-_COPIES: Final = frozenset("cp mv install ln rsync scp gcp gmv link".split())
-_WRITERS: Final = frozenset("tee touch truncate sponge rm unlink rmdir mkdir shred gshred wipe srm".split())
-_MODES: Final = frozenset("chmod chown chgrp chattr setfacl".split())
-_SPEAKERS: Final = frozenset(
-    """cat tac head tail sed awk gawk cut grep egrep tr rev paste sort uniq fold jq yq strings less more xxd od nl column fmt iconv
-    zcat gunzip bzcat xzcat printf echo dd tee perl ls find xclip pbpaste sponge shuf comm join envsubst""".split()
+_PATTERN_FIRST: Final = frozenset(
+    [
+        "grep",
+        "egrep",
+        "fgrep",
+        "zgrep",
+        "rg",
+        "ag",
+        "ack",
+        "awk",
+        "gawk",
+        "mawk",
+        "nawk",
+        "jq",
+        "yq",
+        "sed",
+        "gsed",
+        "perl",
+        "ruby",
+    ]
 )
-_SUMS: Final = frozenset("wc md5sum sha1sum sha256sum sha512sum b2sum cksum sum shasum true test [ grep-c".split())
+_COPIES: Final = frozenset(["cp", "mv", "install", "ln", "rsync", "scp", "gcp", "gmv", "link"])
+_WRITERS: Final = frozenset(["touch", "truncate", "sponge", "unlink", "mkdir", "shred", "gshred", "wipe"])
+_MODES: Final = frozenset(["chmod", "chown", "chgrp", "setfacl"])
+_COUNTED: Final = frozenset({"head", "tail", "cut", "sort", "split"})
 _FILE_ARGUMENT: Final = re.compile(r"[^=@<]*[=]?[@<](.+)", re.DOTALL)
 _REMOTE_NAME: Final = re.compile(r"https?://[^/?#]+/(?:[^?#]*/)?([^/?#]+)")
 
@@ -138,72 +228,81 @@ def valued(argv: tuple[Text, ...], names: str) -> list[Text]:
 
 def files(walk: Walk, name: str, argv: tuple[Text, ...], feed: Feed | None) -> None:
     """Look at what the program does to files."""
+    effect = _EFFECTS.get(name)
+    if effect is not None:
+        effect(walk, name, argv, feed)
+
+
+def _tee(walk: Walk, name: str, argv: tuple[Text, ...], feed: Feed | None) -> None:
     given = feed.text if feed is not None else UNKNOWN
-    if name == "tee":
-        for target in operands(argv):
-            path = writing(walk, target)
-            if path in walk.sinks:
-                walk.sunk(path, given)
-            else:
-                walk.state.written(path, given, append=flagged(argv, "a", "--append"))
-    elif name in _COPIES:
-        _copied(walk, name, argv)
-    elif name == "rm" or name in ("srm", "rimraf", "trash", "rmdir"):
-        recursive = name != "rmdir" and (name != "rm" or flagged(argv, "rR", "--recursive"))
-        if flagged(argv, "", "--no-preserve-root"):
+    for target in operands(argv):
+        path = writing(walk, target)
+        if path in walk.sinks:
+            walk.sunk(path, given)
+        else:
+            walk.state.written(path, given, append=flagged(argv, "a", "--append"))
+
+
+def _removed(walk: Walk, name: str, argv: tuple[Text, ...], feed: Feed | None) -> None:
+    recursive = name != "rmdir" and (name != "rm" or flagged(argv, "rR", "--recursive"))
+    if flagged(argv, "", "--no-preserve-root"):
+        walk.report("destructive-delete")
+    for target in operands(argv):
+        deleting(walk, target, recursive=recursive)
+
+
+def _changed(walk: Walk, name: str, argv: tuple[Text, ...], feed: Feed | None) -> None:
+    for target in operands(argv, "-s --size -m --mode -n --iterations -r --reference -d --date -t"):
+        writing(walk, target)
+
+
+def _permitted(walk: Walk, name: str, argv: tuple[Text, ...], feed: Feed | None) -> None:
+    recursive = flagged(argv, "R", "--recursive")
+    for target in operands(argv)[1:]:
+        path = paths.resolved(target.text, walk.state.cwd)
+        if recursive and paths.is_vital(path):
             walk.report("destructive-delete")
-        for target in operands(argv):
-            deleting(walk, target, recursive=recursive)
-    elif name in _WRITERS:
-        for target in operands(argv, "-s --size -m --mode -n --iterations -r --reference -d --date -t"):
+        elif paths.is_secret(path) or paths.is_system(path):
+            walk.report("system-file")
+
+
+def _dd(walk: Walk, name: str, argv: tuple[Text, ...], feed: Feed | None) -> None:
+    for word in argv[1:]:
+        key, _, value = word.text.partition("=")
+        if key == "of":
+            writing(walk, Text(value, word.taint))
+        elif key == "if":
+            reading(walk, Text(value, word.taint))
+
+
+def _filtered(walk: Walk, name: str, argv: tuple[Text, ...], feed: Feed | None) -> None:
+    """The first operand is a pattern or a script, unless options give one."""
+    scripted = flagged(argv, "ef", "--regexp", "--file", "--from-file", "--expression")
+    greps = name in ("grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack")
+    values = "-e -f --regexp --file --expression " + ("-A -B -C -m -g -t" if greps else "-v -F --arg --argjson")
+    targets = operands(argv, values)[0 if scripted else 1 :]
+    if name in ("sed", "gsed", "perl", "ruby") and flagged(argv, "i", "--in-place"):
+        for target in targets:
             writing(walk, target)
-    elif name in _MODES:
-        recursive = flagged(argv, "R", "--recursive")
-        for target in operands(argv)[1:]:
-            path = paths.resolved(target.text, walk.state.cwd)
-            if recursive and paths.is_vital(path):
-                walk.report("destructive-delete")
-            elif paths.is_secret(path) or (paths.is_system(path) and name != "chattr"):
-                walk.report("system-file")
-    elif name == "dd":
-        for word in argv[1:]:
-            key, _, value = word.text.partition("=")
-            if key == "of":
-                writing(walk, Text(value, word.taint))
-            elif key == "if":
-                reading(walk, Text(value, word.taint))
-    elif name in ("sed", "perl", "gsed", "ruby") and flagged(argv, "i", "--in-place"):
-        for target in operands(argv, "-e -f --expression --file")[
-            0 if flagged(argv, "ef", "--expression", "--file") else 1 :
-        ]:
-            writing(walk, target)
-    elif name in _PATTERN_FIRST:
-        given_pattern = flagged(argv, "ef", "--regexp", "--file", "--from-file", "--expression")
-        values = (
-            "-e -f -A -B -C -m --regexp --file -v -F --expression --arg --argjson"
-            if name not in ("grep", "egrep", "fgrep", "rg")
-            else "-e -f -A -B -C -m -g -t --regexp --file"
-        )
-        for target in operands(argv, values)[0 if given_pattern else 1 :]:
-            reading(walk, target)
-    elif name in _READERS:
-        for target in operands(
-            argv, "-n -c -d -f -k -t -s -w -o" if name in ("head", "tail", "cut", "sort", "split") else ""
-        ):
-            reading(walk, target)
-        if name == "sort":
-            for target in valued(argv, "-o --output"):
-                writing(walk, target)
-    elif name in ("curl", "wget", "aria2c", "wget2"):
-        _fetched(walk, name, argv)
-    elif name in ("tar", "gtar", "bsdtar"):
-        _packed(walk, argv)
-    elif name in ("unzip", "7z", "patch", "git"):
-        for target in valued(argv, "-d" if name == "unzip" else "-o" if name == "7z" else "--unknown"):
+        return
+    for target in targets:
+        reading(walk, target)
+
+
+def _looked_at(walk: Walk, name: str, argv: tuple[Text, ...], feed: Feed | None) -> None:
+    for target in operands(argv, "-n -c -d -f -k -t -s -w -o" if name in _COUNTED else ""):
+        reading(walk, target)
+    if name == "sort":
+        for target in valued(argv, "-o --output"):
             writing(walk, target)
 
 
-def _copied(walk: Walk, name: str, argv: tuple[Text, ...]) -> None:
+def _unpacked(walk: Walk, name: str, argv: tuple[Text, ...], feed: Feed | None) -> None:
+    for target in valued(argv, "-d" if name == "unzip" else "-o"):
+        writing(walk, target)
+
+
+def _copied(walk: Walk, name: str, argv: tuple[Text, ...], feed: Feed | None) -> None:
     into = valued(argv, "-t --target-directory")
     found = operands(
         argv, "-t --target-directory -m --mode -o --owner -g --group -S --suffix -e --rsh -P -i -F --exclude --include"
@@ -229,7 +328,7 @@ def _copied(walk: Walk, name: str, argv: tuple[Text, ...]) -> None:
                 walk.programs[path] = base
 
 
-def _fetched(walk: Walk, name: str, argv: tuple[Text, ...]) -> None:
+def _fetched(walk: Walk, name: str, argv: tuple[Text, ...], feed: Feed | None) -> None:
     content = Text(HOLE, FETCHED)
     names = {"curl": "-o --output", "aria2c": "-o --out"}.get(name, "-O --output-document")
     written = valued(argv, names)
@@ -263,7 +362,7 @@ def _fetched(walk: Walk, name: str, argv: tuple[Text, ...]) -> None:
             reading(walk, Text(word.text[5:].lstrip("/").join(("/", "")), word.taint))
 
 
-def _packed(walk: Walk, argv: tuple[Text, ...]) -> None:
+def _packed(walk: Walk, name: str, argv: tuple[Text, ...], feed: Feed | None) -> None:
     mode = argv[1].shown if len(argv) > 1 else ""
     extracts = "x" in mode.lstrip("-").partition("=")[0] or flagged(argv, "x", "--extract", "--get")
     for target in valued(argv, "-C --directory --one-top-level"):
@@ -276,46 +375,16 @@ def _packed(walk: Walk, argv: tuple[Text, ...]) -> None:
             writing(walk, target)
 
 
-def printed(walk: Walk, name: str, argv: tuple[Text, ...], feed: Feed | None) -> Text:
-    """What the program prints, as far as it is known."""
-    given = feed.text if feed is not None else None
-    if name == "cat":
-        return _shown(walk, argv, given)
-    taint = OUTPUT
-    if name in FETCHERS and not (len(argv) == 2 and argv[1].text in ("--version", "-V", "--help", "-h")):
-        taint |= FETCHED
-    elif name in DECODERS or (name == "xxd" and flagged(argv, "r")) or (name == "openssl" and flagged(argv, "d")):
-        taint |= DECODED
-    elif name in ("gpg", "gpg2", "age", "sops") and flagged(argv, "d", "--decrypt"):
-        taint |= DECODED
-    elif name in ("aws", "gsutil", "rclone", "az", "s5cmd", "mc") and any(word.text in ("-", "cat") for word in argv):
-        taint |= FETCHED
-    elif name in _SPEAKERS:
-        taint |= READ
-    if given is not None and name not in _SUMS:
-        taint |= given.taint
-        if name == "tee":
-            return given
-    if name not in _SUMS:
-        for word in argv[1:]:
-            content = walk.state.files.get(paths.resolved(word.text, walk.state.cwd))
-            if content is not None:
-                taint |= content.taint
-    if name == "find":
-        roots = [word.text for word in argv[1:] if word.text.startswith(("/", "~", "."))][:4]
-        return Text("\n".join([*roots, HOLE]), taint)
-    return Text(HOLE, taint & ~SUBSTITUTED)
-
-
-def _shown(walk: Walk, argv: tuple[Text, ...], given: Text | None) -> Text:
-    found: list[Text] = []
-    names = operands(argv)
-    for word in names or [Text("-")]:
-        if word.text in _INPUT:
-            found.append(given if given is not None else UNKNOWN)
-        else:
-            content = walk.state.files.get(paths.resolved(word.text, walk.state.cwd))
-            found.append(
-                Text(HOLE, OUTPUT | READ) if content is None else Text(content.text, content.taint & ~SUBSTITUTED)
-            )
-    return joined(found)
+_EFFECTS: Final[dict[str, Callable[[Walk, str, tuple[Text, ...], Feed | None], None]]] = {
+    "tee": _tee,
+    "dd": _dd,
+    **dict.fromkeys(("rm", "srm", "rimraf", "trash", "rmdir"), _removed),
+    **dict.fromkeys(_WRITERS, _changed),
+    **dict.fromkeys(_MODES, _permitted),
+    **dict.fromkeys(_READERS, _looked_at),
+    **dict.fromkeys(_PATTERN_FIRST, _filtered),
+    **dict.fromkeys(_COPIES, _copied),
+    **dict.fromkeys(("curl", "wget", "aria2c", "wget2"), _fetched),
+    **dict.fromkeys(("tar", "gtar", "bsdtar"), _packed),
+    **dict.fromkeys(("unzip", "7z"), _unpacked),
+}

@@ -11,9 +11,33 @@ from remit.middlewares.sandbox_audit.verdicts import Severity
 _PRELOADS: Final = frozenset({"LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES", "BASH_ENV"})
 _LIBRARIES: Final = frozenset({"LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH", "GCONV_PATH"})
 _COMMANDS: Final = frozenset(
-    """PROMPT_COMMAND GIT_SSH_COMMAND GIT_SSH GIT_EDITOR GIT_PAGER GIT_SEQUENCE_EDITOR GIT_EXTERNAL_DIFF GIT_ASKPASS
-    GIT_PROXY_COMMAND SSH_ASKPASS SUDO_ASKPASS PAGER MANPAGER EDITOR VISUAL BROWSER LESSOPEN LESSCLOSE RSYNC_RSH CVS_RSH
-    FCEDIT PERL5DB PS0 PS1 PS4""".split()
+    [
+        "PROMPT_COMMAND",
+        "GIT_SSH_COMMAND",
+        "GIT_SSH",
+        "GIT_EDITOR",
+        "GIT_PAGER",
+        "GIT_SEQUENCE_EDITOR",
+        "GIT_EXTERNAL_DIFF",
+        "GIT_ASKPASS",
+        "GIT_PROXY_COMMAND",
+        "SSH_ASKPASS",
+        "SUDO_ASKPASS",
+        "PAGER",
+        "MANPAGER",
+        "EDITOR",
+        "VISUAL",
+        "BROWSER",
+        "LESSOPEN",
+        "LESSCLOSE",
+        "RSYNC_RSH",
+        "CVS_RSH",
+        "FCEDIT",
+        "PERL5DB",
+        "PS0",
+        "PS1",
+        "PS4",
+    ]
 )
 """Variables whose value is a command of the shell."""
 _OPTIONS: Final = {

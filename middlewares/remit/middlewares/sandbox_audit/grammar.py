@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from remit.middlewares.sandbox_audit import letters
 from remit.middlewares.sandbox_audit.scan import scanned
 from remit.middlewares.sandbox_audit.source import Heredoc
+from remit.middlewares.sandbox_audit.taint import Text
 from remit.middlewares.sandbox_audit.tree import (
     Assign,
     Function,
@@ -23,6 +25,7 @@ from remit.middlewares.sandbox_audit.tree import (
     Word,
 )
 from remit.middlewares.sandbox_audit.verdicts import MAX_DEPTH, Budget, Span, TooComplex
+from remit.middlewares.sandbox_audit.wording import WordReader
 
 if TYPE_CHECKING:
     import tree_sitter
@@ -45,8 +48,9 @@ _STATEMENTS: Final = (
     | _GROUPS
     | _DECLARATIONS
 )  # fmt: skip
-_EXPANSIONS: Final = frozenset({"command_substitution", "simple_expansion", "expansion", "arithmetic_expansion"})
 _CLAUSES: Final = frozenset({"do_group", "elif_clause", "else_clause", "case_item", "ERROR", "program"})
+_PLAIN: Final = re.compile(r"[\w./:@%,+-]+(?: +[\w./:@%,+=-]+)*", re.ASCII)
+_NO_WORDS: Final = _REDIRECTS | _GROUPS | _CLAUSES | {"variable_assignment", "comment"}
 _MISPLACED: Final = frozenset({"then", "do", "done", "fi", "esac", "else", "elif", "}", "}{", ";;"})
 """Words that bash refuses as the name of a command and the grammar takes."""
 
@@ -97,20 +101,16 @@ def body_word(text: str, budget: Budget) -> tuple[Word, bool]:
     return node.words[1], source.doubtful or reader.broken or bool(source.heredocs)
 
 
-class _Reader:
+class _Reader(WordReader):
     """One parse. Recursion goes as deep as programs are nested, which is bounded."""
 
     def __init__(self, text: str, mark: str, braces: set[int], budget: Budget) -> None:
         import tree_sitter
 
         budget.parse()
-        self.text = text.encode("utf-8", "replace")
+        super().__init__(text, braces)
         self.mark = mark
-        if braces and not text.isascii():
-            braces = {len(text[:place].encode("utf-8", "replace")) for place in braces}
-        self.braces = braces
         self.placed: list[int] = []
-        self.depth = 0
         parser = tree_sitter.Parser(_language())
         tree = parser.parse(lambda at, _: self.text[at:], progress_callback=lambda _, __: budget.spent())
         budget.check()  # a parse that was cut short has no tree worth reading
@@ -118,9 +118,6 @@ class _Reader:
             raise TooComplex
         self.root: Any = tree.root_node
         self.broken = bool(self.root.has_error)
-
-    def slice(self, start: int, end: int) -> str:
-        return self.text[start:end].decode("utf-8", "replace")
 
     def program(self, nodes: Iterable[Any]) -> Program:
         """The commands among `nodes`, and what stands loose between them as commands of its own."""
@@ -131,7 +128,9 @@ class _Reader:
         loose: list[Any] = []
         for node in nodes:
             kind = node.type
-            if kind in _STATEMENTS:
+            if kind == "command" and not loose:
+                items.append(Item(self.simple(node)))
+            elif kind in _STATEMENTS:
                 self.flush(loose, items)
                 items.extend(self.statement(node))
             elif kind in _CLAUSES:
@@ -173,7 +172,7 @@ class _Reader:
         links.append((node, True))
         items: list[Item] = []
         for link, sure in reversed(links):
-            found = self.program([link])
+            found = (Item(self.simple(link)),) if link.type == "command" else self.program([link])
             items.extend(found if sure else [item._replace(sure=False) for item in found])
         return items
 
@@ -195,6 +194,9 @@ class _Reader:
             items.append(Item(target))
         target.redirects.extend(redirects)
         if isinstance(target, Simple):
+            if extra and target.plain is not None:
+                target.words = [Word((Piece("text", text.text),), target.start, target.end) for text in target.plain]
+                target.plain = None
             target.words.extend(self.words(extra))
             target.end = max(target.end, redirects[-1].end if redirects else 0)
         return items
@@ -232,7 +234,9 @@ class _Reader:
             parts: list[Node] = []
             for child in node.children:
                 if child.is_named and child.type != "comment":
-                    parts.append(self.single(self.program([child]), child))
+                    parts.append(
+                        self.simple(child) if child.type == "command" else self.single(self.program([child]), child)
+                    )
             return Pipeline(parts, node.start_byte, node.end_byte)
         if kind in ("variable_assignment", "variable_assignments"):
             wanted = [node] if kind == "variable_assignment" else node.children
@@ -298,17 +302,23 @@ class _Reader:
 
     def simple(self, node: Any) -> Simple:
         made = Simple([], [], [], node.start_byte, node.end_byte)
+        if node.type == "command":
+            text = self.slice(made.start, made.end)
+            if _PLAIN.fullmatch(text) is not None:  # most commands: no need to ask the grammar for each word
+                made.plain = tuple(map(Text, text.split()))
+                self.broken |= made.plain[0].text in _MISPLACED
+                return made
         words: list[Any] = []
         for child in node.children:
             kind = child.type
-            if kind == "variable_assignment":
+            if kind not in _NO_WORDS:
+                words.append(child)
+            elif kind == "variable_assignment":
                 made.assigns.append(self.assign(child))
             elif kind in _REDIRECTS:
                 made.redirects.extend(self.redirect(child, words))
-            elif kind in _GROUPS or kind in _CLAUSES:
-                made.inner.append(self.program([child]))
             elif kind != "comment":
-                words.append(child)
+                made.inner.append(self.program([child]))
         made.words = self.words(words)
         if made.words and len(made.words[0].pieces) == 1:
             piece = made.words[0].pieces[0]
@@ -334,102 +344,3 @@ class _Reader:
         return Assign(
             self.slice(left.start_byte, left.end_byte), tuple(words), append, array, node.start_byte, node.end_byte
         )
-
-    def words(self, nodes: list[Any]) -> list[Word]:
-        """The words of `nodes`. What stands side by side is one word, whatever the grammar made of it."""
-        made: list[Word] = []
-        pieces: list[Piece] = []
-        start = end = -1
-        for node in nodes:
-            if node.start_byte != end and end >= 0:
-                made.append(Word(tuple(pieces), start, end))
-                pieces = []
-                start = -1
-            if start < 0:
-                start = node.start_byte
-            self.pieces(node, pieces, quoted=False)
-            end = node.end_byte
-        if end >= 0:
-            made.append(Word(tuple(pieces), start, end))
-        return made
-
-    def loose(self, node: Any) -> Word:
-        """Every substitution below `node`, as one word: where only they matter."""
-        found: list[Piece] = []
-        waiting = [node]
-        while waiting:
-            here = waiting.pop()
-            if here.type in ("command_substitution", "process_substitution"):
-                self.pieces(here, found, quoted=True)
-            else:
-                waiting.extend(reversed(here.children))
-        return Word(tuple(found), node.start_byte, node.end_byte)
-
-    def pieces(self, node: Any, found: list[Piece], *, quoted: bool) -> None:
-        kind, start, end = node.type, node.start_byte, node.end_byte
-        if quoted and kind in _EXPANSIONS:  # inside of quotes the blanks in front are part of its first token
-            blanks = len(self.text[start:end]) - len(self.text[start:end].lstrip())
-            if blanks:
-                found.append(Piece("text", self.slice(start, start + blanks), True))
-        if kind == "command_substitution":
-            found.append(Piece("run", "", quoted, self.program(node.children[1:-1])))
-        elif kind == "process_substitution":
-            way = "in" if node.children[0].type == "<(" else "out"
-            found.append(Piece(way, "", True, self.program(node.children[1:-1])))
-        elif kind in ("simple_expansion", "expansion"):
-            self.parameter(node, found, quoted=quoted)
-        elif kind == "arithmetic_expansion":
-            found.append(Piece("number", "", True, alt=self.loose(node)))
-        elif kind == "raw_string":
-            found.append(Piece("text", self.slice(start + 1, end - 1), True))
-        elif kind == "ansi_c_string":
-            found.append(Piece("text", letters.ansi(self.slice(start + 2, end - 1)), True))
-        elif kind in ("string", "translated_string"):
-            found.append(Piece("text", "", True))  # a word is there even if nothing is in it
-            self.filled(node, start + 1, end - 1, node.children, found, quoted=True)
-        elif kind == "string_content" or quoted and kind in ("word", "heredoc_content"):
-            found.append(Piece("text", letters.unescaped(self.slice(start, end)), True))
-        elif kind in ("concatenation", "command_name", "ERROR") and node.children:
-            self.filled(node, start, end, node.children, found, quoted=quoted)
-        elif node.child_count and kind not in ("brace_expression",):
-            found.extend(self.loose(node).pieces)
-            found.append(Piece("text", self.slice(start, end), quoted))
-        elif kind == "$" and node.next_sibling is not None and node.next_sibling.type == "string":
-            return
-        else:
-            letters.bare(self.slice(start, end), start, self.braces, found)
-
-    def filled(self, node: Any, start: int, end: int, children: list[Any], found: list[Piece], *, quoted: bool) -> None:
-        """The pieces of `children`, and the blanks between them, which the grammar drops."""
-        self.depth += 1
-        if self.depth > 2 * MAX_DEPTH:
-            raise TooComplex
-        at = start
-        for child in children:
-            if child.end_byte <= start or child.start_byte >= end:
-                continue
-            if child.start_byte > at:
-                found.append(Piece("text", self.slice(at, child.start_byte), quoted))
-            if quoted and not child.is_named:
-                found.append(Piece("text", self.slice(child.start_byte, child.end_byte), True))
-            else:
-                self.pieces(child, found, quoted=quoted)
-            at = max(at, child.end_byte)
-        if at < end:
-            found.append(
-                Piece("text", letters.unescaped(self.slice(at, end)) if quoted else self.slice(at, end), quoted)
-            )
-        self.depth -= 1
-
-    def parameter(self, node: Any, found: list[Piece], *, quoted: bool) -> None:
-        text = self.slice(node.start_byte, node.end_byte)
-        blanks = len(text) - len(text.lstrip())
-        name, op, offset = letters.parameter(text.lstrip())
-        alt = None
-        if op:
-            first = node.start_byte + blanks + len(text.lstrip()[:offset].encode("utf-8", "replace"))
-            inside: list[Piece] = []
-            children = [child for child in node.children if child.start_byte >= first]
-            self.filled(node, first, node.end_byte - 1, children, inside, quoted=quoted)
-            alt = Word(tuple(inside), first, node.end_byte)
-        found.append(Piece("var", name, quoted, op=op, alt=alt))

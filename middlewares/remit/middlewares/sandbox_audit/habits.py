@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from remit.middlewares.sandbox_audit import effects, paths
-from remit.middlewares.sandbox_audit.taint import HOLE, Text
+from remit.middlewares.sandbox_audit.taint import HOLE, INTERACTIVE, Text
 from remit.middlewares.sandbox_audit.wrappers import Inner
 
 if TYPE_CHECKING:
@@ -54,18 +54,20 @@ _INSTALLS: Final[dict[str, frozenset[str]]] = {
 _WITH_NAME: Final = frozenset({"install", "i", "add", "update", "upgrade"})
 """Of npm and its like: with the name of a package they fetch it; alone they fetch what the project has written down."""
 _PIP: Final = re.compile(r"pip[\d.]*")
-_STOPS: Final = frozenset("shutdown reboot halt poweroff telinit".split())
+_STOPS: Final = frozenset(["shutdown", "reboot", "halt", "poweroff", "telinit"])
 _CONTROLS: Final[dict[str, frozenset[str] | None]] = {
     "iptables": None, "ip6tables": None, "nft": None, "ufw": None, "useradd": None, "userdel": None, "usermod": None, "adduser": None,
     "deluser": None, "groupadd": None, "passwd": None, "chpasswd": None, "visudo": None, "vipw": None, "insmod": None, "modprobe": None,
     "rmmod": None, "umount": None, "swapoff": None, "swapon": None, "losetup": None, "setcap": None, "hwclock": None,
     "sysctl": frozenset({"-w", "-p", "--system", "--write"}),
-    "systemctl": frozenset("stop start restart disable enable mask kill isolate set-default edit daemon-reload".split()),
+    "systemctl": frozenset(["stop", "start", "restart", "disable", "enable", "mask", "kill", "isolate", "set-default", "edit", "daemon-reload"]),
     "service": frozenset({"stop", "restart"}),
-    "launchctl": frozenset("load unload bootstrap bootout submit".split()),
+    "launchctl": frozenset(["load", "unload", "bootstrap", "bootout", "submit"]),
 }  # fmt: skip
 _SECRET_NAME: Final = re.compile(r"key|token|secret|passw|credential|auth|private|session", re.IGNORECASE)
-_OPEN_MODE: Final = re.compile(r"[0-7]{0,2}?[0-7][0-7][2367]|(?:[ugo]*[ao][ugo]*)?[+=][rxXst]*w[rwxXst]*|[ugoa]*o[ugoa]*[+=][rxXst]*w[rwxXst]*")
+_OPEN_MODE: Final = re.compile(
+    r"[0-7]{0,2}?[0-7][0-7][2367]|(?:[ugo]*[ao][ugo]*)?[+=][rxXst]*w[rwxXst]*|[ugoa]*o[ugoa]*[+=][rxXst]*w[rwxXst]*"
+)
 _MAKES_FS: Final = re.compile(r"mkfs(?:\..+)?|mke2fs|mkswap")
 _ENDLESS_FILE: Final = frozenset({"/dev/zero", "/dev/urandom", "/dev/random", "/dev/full"})
 
@@ -75,7 +77,9 @@ def check(walk: Walk, name: str, argv: tuple[Text, ...], feed: Feed | None) -> N
     checker = _CHECKS.get(name)
     if checker is not None:
         checker(walk, name, argv)
-    elif name in _INSTALLS or name == "npm" or _PIP.fullmatch(name):
+        if checker is _netcat and feed is not None and feed.text.taint & INTERACTIVE:
+            walk.report("reverse-shell")
+    elif name in _INSTALLS or name == "npm" or (name.startswith("pip") and _PIP.fullmatch(name)):
         _install(walk, name, argv)
     elif name in _STOPS:
         walk.report("power-off")
@@ -83,9 +87,11 @@ def check(walk: Walk, name: str, argv: tuple[Text, ...], feed: Feed | None) -> N
         wanted = _CONTROLS[name]
         if wanted is None or any(word.text in wanted for word in argv[1:]):
             walk.report("system-control")
-        if name == "systemctl" and any(word.text in ("poweroff", "reboot", "halt", "kexec", "emergency") for word in argv[1:3]):
+        if name == "systemctl" and any(
+            word.text in ("poweroff", "reboot", "halt", "kexec", "emergency") for word in argv[1:3]
+        ):
             walk.report("power-off")
-    elif _MAKES_FS.fullmatch(name):
+    elif name.startswith("mk") and _MAKES_FS.fullmatch(name):
         walk.report("disk-overwrite")
 
 
@@ -115,7 +121,11 @@ def _pacman(walk: Walk, name: str, argv: tuple[Text, ...]) -> None:
 
 
 def _mode(walk: Walk, name: str, argv: tuple[Text, ...]) -> None:
-    modes = effects.valued(argv, "-m --mode") if name != "chmod" else [word for word in argv[1:] if not word.text.startswith("--")][:3]
+    modes = (
+        effects.valued(argv, "-m --mode")
+        if name != "chmod"
+        else [word for word in argv[1:] if not word.text.startswith("--")][:3]
+    )
     for mode in modes:
         if _OPEN_MODE.fullmatch(mode.text):
             walk.report("world-writable")
@@ -128,11 +138,11 @@ def _mode(walk: Walk, name: str, argv: tuple[Text, ...]) -> None:
 def _netcat(walk: Walk, name: str, argv: tuple[Text, ...]) -> None:
     for word in argv[1:]:
         text = word.text
-        if text.partition("=")[0] in ("--exec", "--sh-exec", "--lua-exec") or (
-            re.fullmatch(r"-[a-zA-Z0-9]*[ec]", text) and name != "socat"
+        if (
+            text.partition("=")[0] in ("--exec", "--sh-exec", "--lua-exec")
+            or (re.fullmatch(r"-[a-zA-Z0-9]*[ec]", text) and name != "socat")
+            or (name == "socat" and re.search(r"(?:^|,|:)(?:EXEC|SYSTEM|SHELL)\b", text, re.IGNORECASE))
         ):
-            walk.report("reverse-shell")
-        elif name == "socat" and re.search(r"(?:^|,|:)(?:EXEC|SYSTEM|SHELL)\b", text, re.IGNORECASE):
             walk.report("reverse-shell")
 
 
@@ -173,9 +183,9 @@ def _wipe(walk: Walk, name: str, argv: tuple[Text, ...]) -> None:
 
 
 def _cron(walk: Walk, name: str, argv: tuple[Text, ...]) -> None:
-    if name == "crontab" and not effects.flagged(argv, "l"):
-        walk.report("scheduled-job")
-    elif name in ("at", "batch") and not effects.flagged(argv, "lcrdV") and (len(argv) > 1 or name == "batch"):
+    if (name == "crontab" and not effects.flagged(argv, "l")) or (
+        name in ("at", "batch") and not effects.flagged(argv, "lcrdV") and (len(argv) > 1 or name == "batch")
+    ):
         walk.report("scheduled-job")
 
 
@@ -185,7 +195,9 @@ def _mount(walk: Walk, name: str, argv: tuple[Text, ...]) -> None:
 
 
 def _deno(walk: Walk, name: str, argv: tuple[Text, ...]) -> None:
-    if any(word.text == "run" for word in argv[1:2]) and any(word.text.startswith(("http:", "https:")) for word in argv[2:]):
+    if any(word.text == "run" for word in argv[1:2]) and any(
+        word.text.startswith(("http:", "https:")) for word in argv[2:]
+    ):
         walk.report("fetched-code")
 
 
@@ -225,7 +237,9 @@ def _git(argv: tuple[Text, ...]) -> Iterator[Inner]:
         for word in effects.valued(argv, "-x --exec"):
             yield Inner("text", (word,))
     elif verb == "filter-branch":
-        for word in effects.valued(argv, "--tree-filter --index-filter --msg-filter --env-filter --commit-filter --parent-filter"):
+        for word in effects.valued(
+            argv, "--tree-filter --index-filter --msg-filter --env-filter --commit-filter --parent-filter"
+        ):
             yield Inner("text", (word,))
     elif verb in ("clone", "fetch", "pull", "ls-remote", "push"):
         for word in effects.valued(argv, "-u --upload-pack --receive-pack --exec"):
@@ -244,7 +258,21 @@ def _git_setting(key: str, value: Text) -> Iterator[Inner]:
     if name.startswith("alias."):
         if value.text.startswith("!"):
             yield Inner("text", (Text(value.text[1:], value.taint),))
-    elif name.endswith(("command", "pager", "editor", "askpass", "fsmonitor", ".cmd", ".textconv", ".helper", ".program", ".smudge", ".clean")):
+    elif name.endswith(
+        (
+            "command",
+            "pager",
+            "editor",
+            "askpass",
+            "fsmonitor",
+            ".cmd",
+            ".textconv",
+            ".helper",
+            ".program",
+            ".smudge",
+            ".clean",
+        )
+    ):
         yield Inner("text", (Text(value.text.lstrip("!"), value.taint),))
 
 
@@ -277,7 +305,10 @@ def _find(argv: tuple[Text, ...]) -> Iterator[Inner]:
 def _is_filtered(tests: tuple[Text, ...]) -> bool:
     """Whether only files of a certain name are meant."""
     for n, word in enumerate(tests[:-1]):
-        if word.text in ("-name", "-iname", "-path", "-ipath", "-wholename", "-regex") and tests[n - 1].text not in ("!", "-not"):
+        if word.text in ("-name", "-iname", "-path", "-ipath", "-wholename", "-regex") and tests[n - 1].text not in (
+            "!",
+            "-not",
+        ):
             return sum(letter.isalnum() for letter in tests[n + 1].text) >= 2
     return False
 
@@ -297,7 +328,9 @@ def _option(*names: str) -> Callable[[tuple[Text, ...]], Iterator[Inner]]:
 
 
 def _tar(argv: tuple[Text, ...]) -> Iterator[Inner]:
-    yield from _option("--to-command", "-I", "--use-compress-program", "--rsh-command", "-F", "--info-script", "--new-volume-script")(argv)
+    yield from _option(
+        "--to-command", "-I", "--use-compress-program", "--rsh-command", "-F", "--info-script", "--new-volume-script"
+    )(argv)
     for action in effects.valued(argv, "--checkpoint-action"):
         if action.text.startswith("exec="):
             yield Inner("text", (Text(action.text[5:], action.taint),))
@@ -328,7 +361,9 @@ def _make(argv: tuple[Text, ...]) -> Iterator[Inner]:
         if key in ("SHELL", "CC", "CXX", "LD") and value:
             yield Inner("text", (Text(value, word.taint),))
         elif word.text.startswith("--eval="):
-            yield from (Inner("text", (Text(found, word.taint),)) for found in re.findall(r"\$\(shell ([^)]*)\)", word.text))
+            yield from (
+                Inner("text", (Text(found, word.taint),)) for found in re.findall(r"\$\(shell ([^)]*)\)", word.text)
+            )
 
 
 _INNER: Final[dict[str, Callable[[tuple[Text, ...]], Iterator[Inner]]]] = {

@@ -10,7 +10,27 @@ from remit.middlewares.sandbox_audit.wrappers import options
 
 Language = Literal["shell", "python", "perl", "ruby", "node", "php", "other"]
 
-SHELLS: Final = frozenset("sh bash zsh dash ash ksh ksh93 mksh lksh pdksh yash posh fish csh tcsh rbash osh".split())
+SHELLS: Final = frozenset(
+    [
+        "sh",
+        "bash",
+        "zsh",
+        "dash",
+        "ash",
+        "ksh",
+        "ksh93",
+        "mksh",
+        "lksh",
+        "pdksh",
+        "yash",
+        "posh",
+        "fish",
+        "csh",
+        "tcsh",
+        "rbash",
+        "osh",
+    ]
+)
 
 
 class Interpreter(NamedTuple):
@@ -81,7 +101,7 @@ _VERSIONED: Final = re.compile(r"(python|pypy|perl|ruby|php|lua|node|bash|ksh|tc
 def interpreter(name: str) -> Interpreter | None:
     """The interpreter that `name` is, with a version or without."""
     found = INTERPRETERS.get(name)
-    if found is None and name[-1:].isalnum():
+    if found is None and name[-1:].isdigit():
         versioned = _VERSIONED.fullmatch(name)
         found = INTERPRETERS.get(versioned.group(1)) if versioned is not None else None
     return found
@@ -107,7 +127,7 @@ def runs(kind: Interpreter, argv: tuple[Text, ...]) -> Runs:
         return _shell(kind, argv)
     codes: list[Text] = []
     at, inert = 1, False
-    for at, option, value in options(argv, kind.codes | kind.values):  # noqa: B020
+    for at, option, value in options(argv, kind.codes | kind.values):
         if option in kind.codes:
             codes.append(value if value is not None else Text(""))
             if kind.language in ("python", "php"):

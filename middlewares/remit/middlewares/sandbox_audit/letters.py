@@ -71,6 +71,9 @@ def bare(text: str, start: int, braces: set[int], found: list[Piece]) -> None:
         braces: Offsets of backslashes that were put in front of a brace that opens a list.
         found: Where the pieces go. What was escaped is quoted.
     """
+    if "\\" not in text:
+        found.append(Piece("text", text))
+        return
     at = 0
     while True:
         place = text.find("\\", at)
@@ -82,14 +85,15 @@ def bare(text: str, start: int, braces: set[int], found: list[Piece]) -> None:
         if letter != "\n":
             found.append(Piece("text", letter, start + len(text[:place].encode("utf-8", "replace")) not in braces))
         at = place + 2
-    if at < len(text) or not text:
+    if at < len(text):
         found.append(Piece("text", text[at:]))
 
 
 def parameter(text: str) -> tuple[str, str, int]:
     """``$x`` or ``${x...}``: its name with ``!``, ``#`` and subscript, its operator, and where the operand begins."""
     if not text.startswith("${"):
-        return text[1:], "", len(text)
+        end = 2 if text[1:2].isdigit() else len(text)  # `$1m` is `$1` and a letter
+        return text[1:end], "", end
     found = _PARAMETER.match(text)
     if found is None:
         return "", "", len(text)

@@ -17,11 +17,35 @@ _EVERYTHING: Final = re.compile(r"\.?(?:[*?]|\[[^\]]*\]|\*\.\*)+")
 _HOME: Final = re.compile(r"^(?:~[^/]*|/root|/home/[^/]+|/Users/[^/]+)(?=/|$)")
 
 _TOP: Final = frozenset(
-    """bin boot dev etc home lib lib32 lib64 libx32 mnt opt proc root run sbin srv sys usr var Applications Library System
-    Users Volumes""".split()
+    [
+        "bin",
+        "boot",
+        "dev",
+        "etc",
+        "home",
+        "lib",
+        "lib32",
+        "lib64",
+        "libx32",
+        "mnt",
+        "opt",
+        "proc",
+        "root",
+        "run",
+        "sbin",
+        "srv",
+        "sys",
+        "usr",
+        "var",
+        "Applications",
+        "Library",
+        "System",
+        "Users",
+        "Volumes",
+    ]
 )
 """What stands right below the root. Temporary folders are left out: they are there to be emptied."""
-_USR: Final = frozenset("bin sbin lib lib32 lib64 libexec local share include".split())
+_USR: Final = frozenset(["bin", "sbin", "lib", "lib32", "lib64", "libexec", "local", "share", "include"])
 _SYSTEM: Final = re.compile(
     r"/(?:etc|bin|sbin|lib|lib32|lib64|libx32|boot|sys|proc/sys|usr/(?:bin|sbin|lib|lib32|lib64|libexec|local/s?bin|local/lib)"
     r"|var/spool/cron|Library/Launch\w+|System)(?:/|$)|/proc/sysrq-trigger$"
@@ -123,10 +147,18 @@ def is_disk(path: str) -> bool:
 
 def is_secret(path: str) -> bool:
     """Whether `path` holds the secrets of the system or of a process."""
-    path = path.replace(HOLE, "")
-    if not path.startswith("/"):
+    if not path.startswith(("/", HOLE)) or (
+        "/etc" not in path
+        and "proc" not in path
+        and not _GLOB.search(path)
+        and HOLE not in path
+        and "secrets" not in path
+    ):
         return False
-    return _SECRET.match(path) is not None or any(_matches(path, secret) for secret in _SECRETS)
+    for way in {path.replace(HOLE, ""), path.replace(HOLE, "1")}:
+        if _SECRET.match(way) is not None or any(_matches(way, secret) for secret in _SECRETS):
+            return True
+    return False
 
 
 def is_credential(path: str) -> bool:

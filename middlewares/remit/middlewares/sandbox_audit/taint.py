@@ -24,6 +24,8 @@ FETCHED: Final = 16
 """From the network."""
 SUBSTITUTED: Final = 32
 """The output of a process substitution, behind the name of a file."""
+INTERACTIVE: Final = 64
+"""The prompt and the output of a shell that takes commands."""
 RISKY: Final = GENERATED | DECODED | FETCHED
 
 LONGEST: Final = 40_000
@@ -32,8 +34,50 @@ ALTERNATIVES: Final = 6
 """Values that a variable may have at one time; more become one that is not known."""
 
 INTERESTING: Final = frozenset(
-    """sh bash zsh dash ksh fish ash csh curl wget nc ncat netcat socat rm dd mkfs shred eval source python python3 perl
-    ruby node php base64 xxd openssl sudo su xargs find / /* ~ -c -rf -r -fr cat tee""".split()
+    [
+        "sh",
+        "bash",
+        "zsh",
+        "dash",
+        "ksh",
+        "fish",
+        "ash",
+        "csh",
+        "curl",
+        "wget",
+        "nc",
+        "ncat",
+        "netcat",
+        "socat",
+        "rm",
+        "dd",
+        "mkfs",
+        "shred",
+        "eval",
+        "source",
+        "python",
+        "python3",
+        "perl",
+        "ruby",
+        "node",
+        "php",
+        "base64",
+        "xxd",
+        "openssl",
+        "sudo",
+        "su",
+        "xargs",
+        "find",
+        "/",
+        "/*",
+        "~",
+        "-c",
+        "-rf",
+        "-r",
+        "-fr",
+        "cat",
+        "tee",
+    ]
 )
 """Words that are worth a place among the values of a variable."""
 
@@ -60,13 +104,14 @@ EMPTY: Final = Text("")
 
 def joined(texts: list[Text], separator: str = "") -> Text:
     """One text of many."""
-    if sum(len(text.text) for text in texts) > LONGEST:
-        raise TooComplex
-    if len(texts) == 1:
+    if len(texts) == 1 and len(texts[0].text) <= LONGEST:
         return texts[0]
-    taint = 0
+    taint = length = 0
     for text in texts:
         taint |= text.taint
+        length += len(text.text)
+    if length > LONGEST:
+        raise TooComplex
     return Text(separator.join(text.text for text in texts), taint)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
+from remit.middlewares.sandbox_audit.taint import Text
+
 
 class Piece(NamedTuple):
     """A part of a word.
@@ -61,6 +63,8 @@ class Simple:
     redirects: list[Redirect]
     start: int
     end: int
+    plain: tuple[Text, ...] | None = None
+    """The words of a command that holds nothing but letters; `words` is empty then."""
     inner: list[Program] = field(default_factory=list)
 
 

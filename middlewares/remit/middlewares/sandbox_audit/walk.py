@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from typing import Final, Literal, NamedTuple
 
 from remit.middlewares.sandbox_audit import lexical, words
-from remit.middlewares.sandbox_audit.commands import run_argv, run_assignments
+from remit.middlewares.sandbox_audit.codes import run_assignments
+from remit.middlewares.sandbox_audit.commands import run_argv
 from remit.middlewares.sandbox_audit.effects import reading, writing
 from remit.middlewares.sandbox_audit.grammar import Parsed, body_word
 from remit.middlewares.sandbox_audit.rules import BY_ID
@@ -76,6 +77,10 @@ class Walk:
         """Whether the command that is being looked at stands with assignments."""
         self.redirected = False
         """Whether the command that is being looked at writes to a file."""
+
+    def run(self, argv: tuple[Text, ...], feed: Feed | None) -> Text:
+        """Judge one command with its arguments; returns what it prints."""
+        return run_argv(self, argv, feed)
 
     def report(self, rule_id: str, severity: Severity | None = None) -> None:
         """A rule matched the command that is being looked at."""
@@ -230,8 +235,8 @@ class Walk:
     def is_endless(node: Group) -> bool:
         """Whether the loop never ends and starts something beside itself each time."""
         tests = [item.node for item in node.head]
-        head = tests[0].words if len(tests) == 1 and isinstance(tests[0], Simple) else []
-        test = " ".join(piece.text for word in head for piece in word.pieces)
+        head = tests[0] if len(tests) == 1 and isinstance(tests[0], Simple) else None
+        test = spelled(head) if head is not None else ""
         always = node.endless or test in (("true", ":", "((", "[", "[[") if node.kind == "while" else ("false",))
         if not always and not (node.kind == "while" and not node.head):
             return False
@@ -242,41 +247,41 @@ class Walk:
                 inner = item.node
                 if isinstance(inner, Group):
                     waiting.extend([inner.head, *inner.bodies])
-                elif isinstance(inner, Simple) and inner.words and inner.words[0].pieces:
-                    waits |= inner.words[0].pieces[0].text in ("wait", "break", "read", "exit", "return")
+                elif isinstance(inner, Simple):
+                    waits |= spelled(inner).partition(" ")[0] in ("wait", "break", "read", "exit", "return")
         return found and not waits
 
     def simple(self, node: Simple, feed: Feed | None, *, sure: bool) -> Text:
         self.budget.command()
-        self.place(node.start, node.end)
-        readings = words.arguments(node.words, self) if node.words else [()]
-        self.place(node.start, node.end)
-        feed, targets = self.redirects(node.redirects, feed)
-        self.place(node.start, node.end)
+        self.here = here = (node.start, node.end)
+        readings = [node.plain] if node.plain else words.arguments(node.words, self) if node.words else _NOTHING
+        targets: list[tuple[str, bool]] = []
+        if node.redirects:
+            self.here = here
+            feed, targets = self.redirects(node.redirects, feed)
         state = self.state
-        name = readings[0][0].text if readings[0] else ""
-        local = bool(readings[0]) and name not in _KEEPS
         if node.assigns:
-            if local:
+            if readings[0] and readings[0][0].text not in _KEEPS:
                 self.state = state.branch()
             run_assignments(self, node.assigns, sure=sure)
-            self.place(node.start, node.end)
         self.redirected, self.assigned = bool(targets), bool(node.assigns)
         printed: list[Text] = []
         for argv in readings:
+            self.here = here
             if argv:
                 printed.append(run_argv(self, argv, feed, sure=sure and len(readings) == 1))
-                self.place(node.start, node.end)
-            for text in argv[1:]:
-                if text.text in self.sinks:
-                    self.sunk(text.text, Text(HOLE, (printed[-1].taint if printed else 0)))
+            if self.sinks:
+                for text in argv[1:]:
+                    if text.text in self.sinks:
+                        self.sunk(text.text, Text(HOLE, (printed[-1].taint if printed else 0)))
         for inner in node.inner:
             printed.append(self.program(inner, feed))
         self.state = state
-        out = EMPTY if not printed else blended(printed)
-        if not node.words and targets and feed is None:
-            out = EMPTY
-        return self.delivered(out, targets)
+        out = EMPTY if not printed else printed[0] if len(printed) == 1 else blended(printed)
+        if not targets:
+            return out
+        self.here = here
+        return self.delivered(EMPTY if not readings[0] and feed is None else out, targets)
 
     def redirects(self, redirects: list[Redirect], feed: Feed | None) -> tuple[Feed | None, list[tuple[str, bool]]]:
         """The input that redirections leave, and the files that output goes to, each with whether it is added there."""
@@ -374,5 +379,15 @@ class Walk:
                         waiting.append(callee)
 
 
-_KEEPS: Final = frozenset("export declare local readonly typeset unset eval exec . source : set read".split())
+def spelled(node: Simple) -> str:
+    """The words of a command as they are written."""
+    if node.plain is not None:
+        return " ".join(text.text for text in node.plain)
+    return " ".join("".join(piece.text for piece in word.pieces) for word in node.words)
+
+
+_NOTHING: Final[list[tuple[Text, ...]]] = [()]
+_KEEPS: Final = frozenset(
+    ["export", "declare", "local", "readonly", "typeset", "unset", "eval", "exec", ".", "source", ":", "set", "read"]
+)
 """Commands that leave the assignments in front of them behind, or may do so."""

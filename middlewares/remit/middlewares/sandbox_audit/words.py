@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from fnmatch import fnmatchcase
 from typing import Any, Final, Protocol
@@ -90,16 +91,12 @@ def values(word: Word | None, shell: Shell) -> tuple[Text, ...]:
 
 
 def _combinations(choices: list[list[tuple[Text, ...]]]) -> list[tuple[tuple[Text, ...], ...]]:
-    count = 1
-    for choice in choices:
-        count *= len(choice)
+    count = math.prod(map(len, choices))
     if count == 1:
-        return [tuple(choice[0] for choice in choices)]
+        return [tuple([choice[0] for choice in choices])]
     if count > _PRODUCT:
         choices = [_worth(choice) for choice in choices]
-        count = 1
-        for choice in choices:
-            count *= len(choice)
+        count = math.prod(map(len, choices))
         if count > 8 * _PRODUCT:
             raise TooComplex
     return list(itertools.product(*choices))
@@ -116,9 +113,7 @@ def _worth(choice: list[tuple[Text, ...]]) -> list[tuple[Text, ...]]:
 
 
 def _readings(parts: list[list[Alternative]]) -> list[list[Atom]]:
-    count = 1
-    for part in parts:
-        count *= len(part)
+    count = math.prod(map(len, parts))
     if count == 1:
         return [[atom for part in parts for atom in part[0]]]
     if count > _PRODUCT:
@@ -258,6 +253,8 @@ def _transformed(name: str, op: str, value: Text) -> Text:
         return Text(_trimmed(value.text, op), value.taint)
     elif value.known and op[0] == "/":
         return _replaced(value, op)
+    elif name in _ROOTED and op[0] == "%":
+        return Text("/" + HOLE, value.taint)
     return Text(HOLE, value.taint)
 
 

@@ -273,7 +273,7 @@ def _switched(argv: tuple[Text, ...], wrapper: Wrapper) -> Iterator[Inner]:
     at = 1
     while at < len(argv):
         end = at
-        for end, option, value in options(argv, wrapper.values | wrapper.codes, at):  # noqa: B020
+        for end, option, value in options(argv, wrapper.values | wrapper.codes, at):
             if option in wrapper.codes and value is not None:
                 yield Inner("text", (value,))
             elif option in ("-u", "--user", "--"):
@@ -287,7 +287,7 @@ def with_input(name: str, argv: tuple[Text, ...], given: Text | None) -> tuple[T
         given = Text(HOLE)
     marks = {"{}"} if name == "parallel" else set()
     end = 1
-    for end, option, value in options(argv, WRAPPERS[name].values):  # noqa: B020
+    for end, option, value in options(argv, WRAPPERS[name].values):
         if option in ("-I", "--replace"):
             marks.add(value.text if value is not None else "{}")
         elif option == "-i":
