@@ -104,9 +104,10 @@ IN_NAME = [
 ]  # fmt: skip
 
 PREFIXES = [
+    "coproc ",
     "A=1 ", "A=1 B='x y' ", "env ", "env A=1 ", "env -i ", "command ", "nohup ", "time ", "time -p ", "timeout 5 ", "timeout -k 1 5 ", "nice ",
     "nice -n 5 ", "ionice -c 3 ", "setsid ", "stdbuf -oL ", "sudo ", "sudo -n -u root ", "doas ", "busybox ", "exec ", "! ", "strace -f ",
-    "chroot / ", "flock f ", "xvfb-run ", "env -S ''",
+    "chroot / ", "flock f ", "xvfb-run ", "env -S ",
 ]  # fmt: skip
 
 AROUND: list[tuple[str, str]] = [
@@ -114,8 +115,8 @@ AROUND: list[tuple[str, str]] = [
     ("# a note\n", ""), ("if true; then\n", "\nfi"), ("if ", "\nthen :; fi"), ("while ", "\ndo :; done"), ("for i in 1; do\n", "\ndone"),
     ("case x in x)\n", "\n;; esac"), ("f() {\n", "\n}; f"), ("echo $(", "\n)"), ("x=$(", "\n)"), ('echo "$(', '\n)"'), ("cat <(", "\n)"),
     ("[[ -n $(", "\n) ]]"), ("cat <<X\nbody\nX\n", ""), ("cat <<'X Y'\n\"\nX Y\n", ""), ("echo $((1<<2)); ", ""), ("echo '<<X'; ", ""),
-    ("cat <<<x; ", ""), ("time (\n", "\n)"), ("coproc ", ""), ("bash <<'Q_Q'\n", "\nQ_Q"), ("cat <<'Q_Q' | sh\n", "\nQ_Q"),
-    ("echo ${x:-$(", "\n)}"), ("echo $(( $(", "\n) ))"), ("a[$(", "\n)]=1"), ("(((\n", "\n)))"[:4]), ("until ", "\ndo :; done"),
+    ("cat <<<x; ", ""), ("time (\n", "\n)"), ("bash <<'Q_Q'\n", "\nQ_Q"), ("cat <<'Q_Q' | sh\n", "\nQ_Q"),
+    ("echo ${x:-$(", "\n)}"), ("echo $(( $(", "\n) ))"), ("a[$(", "\n)]=1"), ("( ( (\n", "\n) ) )"), ("until ", "\ndo :; done"),
 ]  # fmt: skip
 
 
@@ -132,8 +133,9 @@ def _code_string(command: str) -> Iterator[str]:
     yield f"trap {quoted} EXIT"
     yield f"x={quoted}; eval \"$x\""
     yield f"sudo bash -lc {quoted}"
-    yield f"xargs -I_ sh -c {quoted}"
-    yield f"find . -exec sh -c {quoted} \\;"
+    yield f"xargs -I@@ sh -c {quoted}"
+    if "{}" not in command:
+        yield f"find . -exec sh -c {quoted} \\;"
     yield f"su -c {quoted}"
     yield f"printf %s {quoted} | bash"
     yield f"echo {quoted} > /tmp/s; sh /tmp/s" if "\\" not in command else f"bash <<< {quoted}"
@@ -149,10 +151,10 @@ def _flat(command: str) -> Iterator[str]:
     if not re.search(r"[<>&=]", command):
         pieces = command.split(" | ")
         yield "|".join(piece.replace(" ", "${IFS}") for piece in pieces)
-        yield " | ".join(piece.replace(" ", "$IFS") for piece in pieces if "$" not in piece) if "$" not in command else command
-        if "," not in command and "{" not in command and "*" not in command:
+        yield re.sub(r" (?=\W)(?!\|)(?<!\| )", "$IFS", command)
+        if not re.search(r"[;,]", command) and "{" not in command and "{" not in command and "*" not in command:
             yield " | ".join("{" + ",".join([*piece.split(" "), ""]) + "}" for piece in pieces)
-        yield " | ".join(f"IFS=_; x={piece.replace(' ', '_')}; $x" for piece in pieces) if len(pieces) == 1 and "_" not in command else command
+        yield " | ".join(f"IFS=_; x={piece.replace(' ', '_')}; $x" for piece in pieces) if len(pieces) == 1 and not re.search(r"[_;]", command) else command
     yield re.sub(r"(?<![\w/.-])(rm|curl|wget|sh|bash|cat|cp|mv|tee)(?= )", r"/usr/bin/\1", command)
 
 
@@ -162,8 +164,8 @@ def mutations() -> list[tuple[str, str]]:
     for command in BLOCKED:
         made: list[str | None] = [_in_name(command, change, rng) for change in IN_NAME] if "\n" not in command else []
         if _STARTS_PLAIN.match(command):
-            made += [prefix + command for prefix in PREFIXES if not (prefix.endswith("''") and not _is_flat(command))]
-        made += [_around(command, before, after) for before, after in AROUND if not (after.startswith("\n)))") and "<<" in command)]
+            made += [prefix + command for prefix in PREFIXES if prefix != "env -S " or _is_flat(command)]
+        made += [_around(command, before, after) for before, after in AROUND]
         made += list(_code_string(command))
         if _is_flat(command):
             made += list(_flat(command))

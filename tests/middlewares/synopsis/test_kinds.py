@@ -214,10 +214,9 @@ def test_hostile_text_is_short_and_quick(name: str) -> None:
     assert max(map(len, out.splitlines())) <= 2 * 240 + 10
 
 
-VALUES = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text()),
-    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.text(), inner, max_size=4)),
-    max_leaves=20,
+LEAVES = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text())
+VALUES: st.SearchStrategy[object] = st.deferred(
+    lambda: LEAVES | st.lists(VALUES, max_size=3) | st.dictionaries(st.text(), VALUES, max_size=3)
 )
 LINES = st.lists(
     st.sampled_from(

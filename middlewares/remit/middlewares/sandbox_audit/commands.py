@@ -206,7 +206,7 @@ def _wrapped(walk: Walk, name: str, argv: tuple[Text, ...], feed: Feed | None) -
     if name in ("xargs", "parallel"):
         argv = with_input(name, argv, None if feed is None else feed.text)
         feed = None
-    if name == "env":
+    if wrapper.assigns:
         for word in argv[1:]:
             key, equals, value = word.text.partition("=")
             if equals and key.isidentifier():

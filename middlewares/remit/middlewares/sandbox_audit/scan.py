@@ -17,7 +17,7 @@ from typing import Final
 from remit.middlewares.sandbox_audit.source import Heredoc, Source
 from remit.middlewares.sandbox_audit.verdicts import MAX_DEPTH, Budget, TooComplex
 
-_DIFFERS: Final = re.compile(r"<<|`|\\\n|<>|(?<![$\w}])\{[^\s;&|<>(){}]")
+_DIFFERS: Final = re.compile(r"<<|`|\\\n|\n\\|<>|(?<![$\w}])\{[^\s;&|<>(){}]")
 _META: Final = " \t\n;&|()<>"
 _RUN: Final = {
     "cmd": re.compile(r"[\\'\"`$(){<#\n]|(?<![^\s;&|(])(?:case(?=\s[^\n;]*?\sin\s)|esac(?![^\s;&|()]))"),
@@ -150,6 +150,8 @@ class _Scanner:
         if found == "\\":
             if after == "\n":
                 return at + 2
+            if kind == "cmd" and text[at - 1 : at] == "\n":
+                self.put(" ", at, at)  # the grammar would take the line for a part of the one before
             self.copy(at, at + 2)
             return at + 2
         if found == "`":

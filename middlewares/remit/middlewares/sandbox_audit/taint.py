@@ -170,6 +170,13 @@ class State(Generic[FunctionT]):
         if sure:
             self.arrays.pop(name, None)
 
+    def restore(self, name: str, values: tuple[Text, ...] | None) -> None:
+        """`name` has `values` again, or is not set."""
+        if values is None:
+            self.variables.pop(name, None)
+        else:
+            self.variables[name] = values
+
     def set_array(self, name: str, items: tuple[Text, ...], *, sure: bool = True) -> None:
         """`name` is an array of `items`; some of them may not be there unless that is `sure`."""
         if not sure:

@@ -259,10 +259,10 @@ class Walk:
         if node.redirects:
             self.here = here
             feed, targets = self.redirects(node.redirects, feed)
-        state = self.state
+        before: dict[str, tuple[Text, ...] | None] = {}
         if node.assigns:
             if readings[0] and readings[0][0].text not in _KEEPS:
-                self.state = state.branch()
+                before = {assign.name: self.state.variables.get(assign.name) for assign in node.assigns}
             run_assignments(self, node.assigns, sure=sure)
         self.redirected, self.assigned = bool(targets), bool(node.assigns)
         printed: list[Text] = []
@@ -276,7 +276,8 @@ class Walk:
                         self.sunk(text.text, Text(HOLE, (printed[-1].taint if printed else 0)))
         for inner in node.inner:
             printed.append(self.program(inner, feed))
-        self.state = state
+        for name, values in before.items():
+            self.state.restore(name, values)
         out = EMPTY if not printed else printed[0] if len(printed) == 1 else blended(printed)
         if not targets:
             return out

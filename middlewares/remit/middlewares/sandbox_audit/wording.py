@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from remit.middlewares.sandbox_audit import letters
 from remit.middlewares.sandbox_audit.tree import Piece, Program, Word
 from remit.middlewares.sandbox_audit.verdicts import MAX_DEPTH, TooComplex
 
+_NAME: Final = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]", re.ASCII)
 _EXPANSIONS: Final = frozenset({"command_substitution", "simple_expansion", "expansion", "arithmetic_expansion"})
 
 
@@ -27,6 +29,7 @@ class WordReader:
             braces = {len(text[:place].encode("utf-8", "replace")) for place in braces}
         self.braces = braces
         self.depth = 0
+        self.broken = False
 
     def program(self, nodes: Iterable[Any]) -> Program:
         """The commands among `nodes`."""
@@ -44,7 +47,7 @@ class WordReader:
         for node in nodes:
             first = node.start_byte
             if first != end and end >= 0:
-                made.append(Word(tuple(pieces), start, end))
+                made.append(Word(_mended(pieces), start, end))
                 pieces = []
                 start = -1
             if start < 0:
@@ -52,15 +55,11 @@ class WordReader:
             end = node.end_byte
             kind = node.type
             if kind == "word" or kind == "number" or (kind == "command_name" and node.child(0).type == "word"):
-                text = self.slice(first, end)
-                if "\\" in text:
-                    letters.bare(text, first, self.braces, pieces)
-                else:
-                    pieces.append(Piece("text", text))
+                self.bare(first, end, pieces)
             else:
                 self.pieces(node, pieces, quoted=False)
         if end >= 0:
-            made.append(Word(tuple(pieces), start, end))
+            made.append(Word(_mended(pieces), start, end))
         return made
 
     def loose(self, node: Any) -> Word:
@@ -82,10 +81,10 @@ class WordReader:
             if blanks:
                 found.append(Piece("text", self.slice(start, start + blanks), True))
         if kind == "command_substitution":
-            found.append(Piece("run", "", quoted, self.program(node.children[1:-1])))
+            found.append(Piece("run", "", quoted, self.program(node.children[1:])))
         elif kind == "process_substitution":
-            way = "in" if node.children[0].type == "<(" else "out"
-            found.append(Piece(way, "", True, self.program(node.children[1:-1])))
+            way: Literal["in", "out"] = "in" if node.children[0].type == "<(" else "out"
+            found.append(Piece(way, "", True, self.program(node.children[1:])))
         elif kind in ("simple_expansion", "expansion"):
             self.parameter(node, found, quoted=quoted)
         elif kind == "arithmetic_expansion":
@@ -107,7 +106,17 @@ class WordReader:
         elif kind == "$" and node.next_sibling is not None and node.next_sibling.type == "string":
             return
         else:
-            letters.bare(self.slice(start, end), start, self.braces, found)
+            self.bare(start, end, found)
+
+    def bare(self, start: int, end: int, found: list[Piece]) -> None:
+        """Letters outside of quotes."""
+        text = self.slice(start, end)
+        if "\n" in text:
+            self.broken = True  # no bare word has a newline: the grammar took two lines for one
+        if "\\" in text:
+            letters.bare(text, start, self.braces, found)
+        else:
+            found.append(Piece("text", text, op="$" if text == "$" else ""))
 
     def filled(self, node: Any, start: int, end: int, children: list[Any], found: list[Piece], *, quoted: bool) -> None:
         """The pieces of `children`, and the blanks between them, which the grammar drops."""
@@ -145,3 +154,14 @@ class WordReader:
         found.append(Piece("var", name, quoted, op=op, alt=alt))
         if not op and not text.endswith("}") and blanks + offset < len(text):
             found.append(Piece("text", text[blanks + offset :], quoted))
+
+
+def _mended(pieces: list[Piece]) -> tuple[Piece, ...]:
+    """`pieces` with each dollar sign that the grammar left alone put together with its name."""
+    for n, piece in enumerate(pieces[:-1]):
+        if piece.op == "$" and piece.kind == "text" and pieces[n + 1].kind == "text" and not pieces[n + 1].quoted:
+            name = _NAME.match(pieces[n + 1].text)
+            if name is not None:
+                pieces[n] = Piece("var", name.group(), piece.quoted)
+                pieces[n + 1] = pieces[n + 1]._replace(text=pieces[n + 1].text[name.end() :])
+    return tuple(pieces)

@@ -76,11 +76,11 @@ WRAPPERS: Final[dict[str, Wrapper]] = {
     "setsid": _wrapper(),
     "stdbuf": _wrapper("-i -o -e --input --output --error"),
     "unbuffer": _wrapper(),
-    "time": _wrapper("-f -o --format --output"),
+    "time": _wrapper("-f -o --format --output", assigns=True),
     "command": _wrapper(),
     "builtin": _wrapper(),
     "exec": _wrapper("-a"),
-    "coproc": _wrapper(),
+    "coproc": _wrapper(assigns=True),
     "env": _wrapper("-u -C --unset --chdir --block-signal --default-signal --ignore-signal", assigns=True, codes="-S --split-string"),
     "sudo": _SUDO,
     "doas": _wrapper("-u -C", assigns=True, rule="other-user"),
@@ -244,8 +244,11 @@ def unwrapped(name: str, argv: tuple[Text, ...]) -> Iterator[Inner]:
         if at <= len(argv):
             yield Inner("command", argv[at:])
         return
-    for at, option, value in options(argv, wrapper.values | wrapper.codes, at):  # noqa: B020
+    for at, option, value in options(argv, wrapper.values | wrapper.codes, at):  # noqa: B007, B020
         if option in wrapper.codes and value is not None:
+            if name == "env":  # what follows goes behind the words of the text
+                yield Inner("text", (joined([value, *argv[at:]], " "),))
+                return
             yield Inner("text", (value,))
         if name in ("command", "builtin") and option in ("-v", "-V"):
             return
@@ -287,7 +290,7 @@ def with_input(name: str, argv: tuple[Text, ...], given: Text | None) -> tuple[T
         given = Text(HOLE)
     marks = {"{}"} if name == "parallel" else set()
     end = 1
-    for end, option, value in options(argv, WRAPPERS[name].values):
+    for end, option, value in options(argv, WRAPPERS[name].values):  # noqa: B007
         if option in ("-I", "--replace"):
             marks.add(value.text if value is not None else "{}")
         elif option == "-i":
