@@ -57,7 +57,7 @@ bench: setup
 	@$(PY) -m benchmarks $(BENCH_ARGS)
 
 fuzz: setup
-	REMIT_FUZZ_EXAMPLES=$${REMIT_FUZZ_EXAMPLES:-50000} $(PY) -m pytest tests/providers/casbin/test_equality.py
+	REMIT_FUZZ_EXAMPLES=$${REMIT_FUZZ_EXAMPLES:-50000} $(PY) -m pytest tests/providers/casbin/test_equality.py tests/middlewares/test_chain.py
 
 serve:
 	@echo "make serve: there is no gateway yet; 'make demo' shows an agent that obeys the policy" >&2

@@ -13,7 +13,7 @@ from tests.support.leads import Deployment, who
 from tests.support.scripted import call, calls, scripted
 
 from remit.authz import load_config, wire
-from remit.authz.errors import ConfigError
+from remit.authz.errors import ConfigError, ModelAuthorizationError
 from remit.harness import AgentOptions, Services, assemble, make_lead_agent
 from remit.harness.deferred import TOOL_SEARCH
 from remit.middlewares.slots import SCOPES
@@ -264,3 +264,30 @@ def test_a_policy_that_agents_could_write_is_refused(tmp_path: Path, what: str) 
     config = load_app_config({"sandbox": {"use": "local"}}, authz=load_config(folder / "authz.yaml"))
     with pytest.raises(ConfigError, match=f"the {what} .* lies where agents can write"):
         Services.from_config(config)
+
+
+@pytest.mark.parametrize("style", STYLES)
+async def test_whoever_runs_a_shared_agent_must_be_permitted_its_model(
+    deployment: Deployment, tmp_path: Path, style: str
+) -> None:
+    """One agent for everybody, whose model one of them may use: the others' text never reaches it."""
+    roles = ROLES.replace("models: {allow: [small]}", "models: {allow: [small, big]}").replace(
+        "  searcher:", "    models: {allow: [small]}\n  searcher:"
+    )
+    deployment.roles.write_text(roles, encoding="utf-8")
+    deployment.services.enforcer.provider.reload()  # type: ignore[union-attr]
+    models = [
+        {"name": "small", "use": "scripted", "config": {"turns": [{"say": "small"}]}},
+        {"name": "big", "use": "scripted", "config": {"turns": [{"say": "big"}]}},
+    ]
+    config = load_app_config({"sandbox": {"use": "local"}, "models": models}, authz=deployment.authz)
+    services = Services.from_config(config)
+    big = make_lead_agent(services=services, options=AgentOptions(model_name="big", context=who("user")))
+    assert (await run(big, style, context=who("user")))["messages"][-1].text == "big"
+    with pytest.raises(ModelAuthorizationError, match="role 'guest' may use no model .*tried 'big'"):
+        await run(big, style, context=who("guest"))
+    small = make_lead_agent(services=services)
+    assert (await run(small, style, context=who("guest")))["messages"][-1].text == "small"
+    with pytest.raises(ModelAuthorizationError, match="malformed_identity"):
+        await run(small, style, context={**who("guest"), "user_role": 7})
+    services.access.provider.close()

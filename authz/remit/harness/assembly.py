@@ -15,7 +15,7 @@ from typing import Any
 from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
 from langgraph.graph.state import CompiledStateGraph
-from remit.harness.models import build_model
+from remit.harness.models import build_chosen, choose_model
 from remit.harness.tools import build_tools
 
 from remit.authz.errors import ConfigError
@@ -48,9 +48,9 @@ class AgentOptions:
     scope: Scope = "lead"
     context: Mapping[str, Any] | None = None
     """Server-owned run context of the caller this agent is built for. None builds one agent for every caller: Layer 1
-    then filters at each model call."""
+    then filters at each model call, and the model is one that the default role may use."""
     model_name: str | None = None
-    """Of a model in the settings; None is the first one."""
+    """Of a model in the settings; None is the first one. Whoever runs the agent is asked about at each model call."""
     model: BaseChatModel | None = None
     """A model object instead, which no policy is asked about: for hosts that chose it themselves, and for tests."""
     tools: Sequence[Any] = ()
@@ -109,11 +109,12 @@ def assemble(services: Services, options: AgentOptions) -> Assembled:
         ModelAuthorizationError: As there.
     """
     config, enforcer = services.config, services.enforcer
-    model = options.model
+    model, model_name = options.model, None
     if model is None:
-        model = build_model(
+        model_name = choose_model(
             config, options.model_name, context=options.context, provider=enforcer.provider, purpose=options.scope
         )
+        model = build_chosen(config, model_name, options.scope)
     results = config.tool_output.storage_subdir
     built_in = build_tools(services.access, config.sandbox, tool_results_dir=results)
     candidates = [*built_in, *load_tools(config), *options.tools]
@@ -133,6 +134,7 @@ def assemble(services: Services, options: AgentOptions) -> Assembled:
             guardrail=services.guardrail,
             approvals=options.approvals,
             passport=options.passport,
+            model_name=model_name,
             infrastructure_tools=(deferred.tool_search,) if deferred is not None else (),
             projection=services.projection,
             custom=tuple(options.middlewares),

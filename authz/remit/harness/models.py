@@ -56,11 +56,27 @@ def build_model(
         ConfigError: There is no such model, or it cannot be made; with file and line.
         ModelAuthorizationError: The caller may use no model.
     """
-    wanted = _wanted(config, name, purpose)
-    chosen = authorize_model_name(
-        wanted, context=context, config=config.authz, models=_names(config), provider=provider
+    return build_chosen(
+        config, choose_model(config, name, context=context, purpose=purpose, provider=provider), purpose
     )
-    return _made(config, chosen, purpose)
+
+
+def choose_model(
+    config: AppConfig,
+    name: str | None,
+    *,
+    context: Any,
+    purpose: str,
+    provider: AuthorizationProvider | None = None,
+) -> str:
+    """The name of the model that `build_model` would make. Whoever calls the model later may have to ask again.
+
+    Raises:
+        ConfigError: There is no such model.
+        ModelAuthorizationError: The caller may use no model.
+    """
+    wanted = _wanted(config, name, purpose)
+    return authorize_model_name(wanted, context=context, config=config.authz, models=_names(config), provider=provider)
 
 
 async def abuild_model(
@@ -81,7 +97,7 @@ async def abuild_model(
     chosen = await aauthorize_model_name(
         wanted, context=context, config=config.authz, models=_names(config), provider=provider
     )
-    return await asyncio.to_thread(_made, config, chosen, purpose)
+    return await asyncio.to_thread(build_chosen, config, chosen, purpose)
 
 
 def _names(config: AppConfig) -> list[str]:
@@ -109,7 +125,12 @@ def _wanted(config: AppConfig, name: str | None, purpose: str) -> str:
     return default.name
 
 
-def _made(config: AppConfig, name: str, purpose: str) -> BaseChatModel:
+def build_chosen(config: AppConfig, name: str, purpose: str) -> BaseChatModel:
+    """The model of that name, which the caller has been asked about.
+
+    Raises:
+        ConfigError: It cannot be made; with file and line.
+    """
     index = next(index for index, model in enumerate(config.models) if model.name == name)
     factory = _Factory(config, index, config.models[index])
     return factory.scripted() if factory.model.use == SCRIPTED else factory.of_a_provider(purpose)

@@ -15,10 +15,12 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 
 from remit.authz import wire
 from remit.authz.enforcer import Enforcer
-from remit.authz.errors import ConfigError
+from remit.authz.errors import ConfigError, ModelAuthorizationError
+from remit.authz.gates.access import run_ids
 from remit.authz.gates.acting import EnforcedProvider, authz_request
 from remit.authz.gates.arming import arm, is_armed, self_check
 from remit.authz.gates.guardrail import INFRASTRUCTURE, GuardrailAuthorizationAdapter
+from remit.authz.gates.models import BINDING
 from remit.authz.gates.sentinel import watch
 from remit.authz.gates.tools import tool_name
 from remit.authz.provider import GuardrailDecision, GuardrailProvider, GuardrailReason
@@ -58,6 +60,7 @@ class AuthorizationMiddleware(GuardrailMiddleware):
         passport: The operator's id for this agent.
         name: Instead of ``guardrail.authz``.
         approvals: How people are asked.
+        model_name: Under which the policy knows the agent's model; None asks nothing about it.
         brought: Tools that other middlewares of the agent bring. LangChain lets the last tool of a name win in silence;
             such a name is refused.
         inner: Explicit guardrails further in.
@@ -75,6 +78,7 @@ class AuthorizationMiddleware(GuardrailMiddleware):
         passport: str | None = None,
         name: str | None = None,
         approvals: Approvals | None = None,
+        model_name: str | None = None,
         brought: tuple[Any, ...] = (),
         inner: tuple[GuardrailMiddleware, ...] = (),
     ) -> None:
@@ -93,6 +97,7 @@ class AuthorizationMiddleware(GuardrailMiddleware):
             deadline=enforcer.deadline,
         )
         self.inner = inner
+        self.model_name = model_name
         # The usual adapter is asked without the detour through its own form; any other provider as it is.
         self._adapted = type(self.provider) is GuardrailAuthorizationAdapter
         self._brought = {tool.name: tool for tool in brought if hasattr(tool, "name")}
@@ -121,8 +126,26 @@ class AuthorizationMiddleware(GuardrailMiddleware):
         return await self._model_call(request, handler, self._soon)
 
     async def _model_call(self, request: ModelRequest[Any], handler: Callable[..., Any], port: Port) -> Any:
+        if self.model_name is not None:
+            await self._admit_model(self.model_name, getattr(request.runtime, "context", None), port)
         view = await self._view(request, port)
         return await settled(handler(sealed_model_request(request, view)))
+
+    async def _admit_model(self, name: str, context: Any, port: Port) -> None:
+        """The agent was built once, and runs for many: each of them must be permitted to use its model.
+
+        Raises:
+            ModelAuthorizationError: Not this caller; nothing is sent to the model.
+        """
+        try:
+            principal = self._principal(context)
+        except (TypeError, ValueError) as exc:
+            raise ModelAuthorizationError(name, None, (name,), "authz.malformed_identity") from exc
+        decision = await settled(port.people.decide(AuthzRequest(principal, "model", "use", name, run_ids(context))))
+        if decision.allow is not True:
+            if self.fail_closed or decision.code in BINDING:
+                raise ModelAuthorizationError(name, principal.role, (name,), decision.code)
+            log.warning("model %r is denied to role %r: KEPT (fail_closed: false)", name, principal.role)
 
     async def _view(self, request: ModelRequest[Any], port: Port) -> View:
         try:

@@ -38,6 +38,7 @@ def live_slots(build: Build) -> list[Live]:
         others,
         approvals=build.approvals,
         passport=build.passport,
+        model_name=build.model_name,
         infrastructure_tools=build.infrastructure_tools,
     )
     return [replace(one, middlewares=(guard,)) if one.slot.id == AUTHORIZATION else one for one in live]

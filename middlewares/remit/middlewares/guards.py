@@ -55,9 +55,19 @@ def authorization_guard(
     *,
     approvals: Approvals | None = None,
     passport: str | None = None,
+    model_name: str | None = None,
     infrastructure_tools: tuple[object, ...] = (),
 ) -> AuthorizationMiddleware:
     """The guard alone, for whoever puts it into a list himself; the parameters are those of `guard`.
+
+    Args:
+        enforcer: As there.
+        others: As there.
+        approvals: As there.
+        passport: As there.
+        model_name: Under which the policy knows the agent's model. Whoever runs the agent must be permitted to use it,
+            at every model call.
+        infrastructure_tools: As there.
 
     Raises:
         ConfigError: As `guard`.
@@ -72,6 +82,7 @@ def authorization_guard(
         enforcer=enforcer,
         approvals=approvals,
         passport=passport,
+        model_name=model_name,
         brought=tuple(tool for tool in brought if isinstance(tool, BaseTool)),
         inner=tuple(other for other in others if isinstance(other, GuardrailMiddleware)),
     )

@@ -63,6 +63,8 @@ class Build:
     approvals: Approvals | None = None
     passport: str | None = None
     """The operator's id for this agent."""
+    model_name: str | None = None
+    """Under which the policy knows the agent's model; None when the host chose it."""
     infrastructure_tools: tuple[object, ...] = ()
     """Tools that this build generated from a filtered catalogue."""
     projection: Projection | None = None
