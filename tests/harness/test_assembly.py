@@ -284,7 +284,7 @@ async def test_whoever_runs_a_shared_agent_must_be_permitted_its_model(
     services = Services.from_config(config)
     big = make_lead_agent(services=services, options=AgentOptions(model_name="big", context=who("user")))
     assert (await run(big, style, context=who("user")))["messages"][-1].text == "big"
-    with pytest.raises(ModelAuthorizationError, match="role 'guest' may use no model .*tried 'big'"):
+    with pytest.raises(ModelAuthorizationError, match=r"role 'guest' may use no model .*tried 'big'"):
         await run(big, style, context=who("guest"))
     small = make_lead_agent(services=services)
     assert (await run(small, style, context=who("guest")))["messages"][-1].text == "small"

@@ -21,7 +21,7 @@ _NAME = re.compile(
     r"(?=\s)"
 )
 _WORD = re.compile(r"(?<![\w./'\"$={<>&|-])([A-Za-z][A-Za-z0-9]+)(?=[\s|;)]|$)")
-_STARTS_PLAIN = re.compile(r"(?!eval\b|source\b|exec\b|export\b|a\b)[a-z][\w./-]*\s")
+_STARTS_PLAIN = re.compile(r"(?!eval\b|source\b|set\b|exec\b|export\b|a\b)[a-z][\w./-]*\s")
 """Commands that a program can run: no assignment, no keyword, no command of the shell itself."""
 
 
@@ -148,9 +148,9 @@ def _flat(command: str) -> Iterator[str]:
         pieces = command.split(" | ")
         yield "|".join(piece.replace(" ", "${IFS}") for piece in pieces)
         yield re.sub(r" (?=\W)(?!\|)(?<!\| )", "$IFS", command)
-        if not re.search(r"[;,]", command) and "{" not in command and "{" not in command and "*" not in command:
+        if not re.search(r"[;,*{!|]", command.replace(" | ", "")):
             yield " | ".join("{" + ",".join([*piece.split(" "), ""]) + "}" for piece in pieces)
-        yield " | ".join(f"IFS=_; x={piece.replace(' ', '_')}; $x" for piece in pieces) if not re.search(r"[_;|$]", command) else command
+        yield " | ".join(f"IFS=_; x={piece.replace(' ', '_')}; $x" for piece in pieces) if not re.search(r"[_;|$!]", command) else command
     yield re.sub(r"(?<![\w/.-])(rm|curl|wget|sh|bash|cat|cp|mv|tee)(?= )", r"/usr/bin/\1", command)
 
 

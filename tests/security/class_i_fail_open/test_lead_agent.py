@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from remit.middlewares.input_sanitization import InputSanitizationMiddleware
 from tests.support.agents import STYLES, answers, run
 from tests.support.leads import Deployment, who, written
 from tests.support.scripted import call, calls
 
+from remit.middlewares.input_sanitization import InputSanitizationMiddleware
 from remit.providers.casbin import CasbinAuthorizationProvider
 
 WRITE = call("write_file", {"path": "/mnt/user-data/workspace/new.txt", "content": "x"})

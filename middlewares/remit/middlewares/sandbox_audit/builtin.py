@@ -85,7 +85,7 @@ def _read(walk: Walk, argv: tuple[Text, ...], feed: Feed | None, sure: bool) -> 
     given = feed.text if feed is not None else UNKNOWN
     line = Text(given.text.partition("\n")[0], given.taint) if argv[0].text == "read" else given
     names = effects.operands(
-        argv, "-a -d -i -n -N -p -t -u -O -s -C -c" if argv[0].text == "read" else "-d -n -O -s -t -u -C -c"
+        argv, "-a -d -i -n -N -p -t -u -O -s -C -c" if argv[0].text == "read" else "-d -n -O -s -u -C -c"
     )
     array = argv[0].text != "read" or effects.flagged(argv, "a")
     for name in [*names, *(effects.valued(argv, "-a") if argv[0].text == "read" else [])] or [Text("REPLY")]:
@@ -118,7 +118,8 @@ def _unset(walk: Walk, argv: tuple[Text, ...], feed: Feed | None, sure: bool) ->
 
 def _set(walk: Walk, argv: tuple[Text, ...], feed: Feed | None, sure: bool) -> Text:
     marks = [n for n, word in enumerate(argv) if word.text == "--"]
-    given = argv[marks[0] + 1 :] if marks else tuple(effects.operands(argv, "-o +o"))
+    first = next((n for n, word in enumerate(argv) if n and word.text[:1] not in ("-", "+") and argv[n - 1].text not in ("-o", "+o")), len(argv))
+    given = argv[marks[0] + 1 :] if marks and marks[0] < first else argv[first:]
     if given or marks:
         walk.state.positional = given
     return UNKNOWN

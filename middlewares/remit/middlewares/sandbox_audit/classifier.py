@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+
 from remit.middlewares.sandbox_audit.rules import BY_ID
 from remit.middlewares.sandbox_audit.verdicts import MAX_COMMAND, Budget, CommandVerdict, Finding, TooComplex
 from remit.middlewares.sandbox_audit.walk import Walk
+
+log = logging.getLogger("remit.middlewares")
 
 
 def classify(command: str) -> CommandVerdict:
@@ -30,7 +34,8 @@ def classify(command: str) -> CommandVerdict:
     except (TooComplex, RecursionError):
         rule = BY_ID["too-complex"]
         walk.findings[rule.id, rule.severity] = Finding(rule.id, rule.severity, None, rule.message)
-    except Exception:
+    except Exception:  # a fault of the classifier must not become a pass
+        log.exception("a command could not be classified, so it is blocked")
         return _refused("unparseable")
     findings = sorted(walk.findings.values(), key=lambda found: (found.severity != "block", found.span or (0, 0)))
     kept = {found.rule_id: found for found in reversed(findings)}  # of two, the worse

@@ -40,6 +40,8 @@ _EVALUATES: Final = re.compile(
 _EVALUATES_NAME: Final = re.compile(
     r"(?<![\w.])(?:exec|eval|Function)\((?:compile\()?[A-Za-z_$]|\.then\(eval|os\.system\([A-Za-z_]|subprocess\.\w{1,20}\([A-Za-z_]"
 )
+_PURE_EVALUATES: Final = re.compile(r"(?<![\w.])(?:eval|Function|instance_eval|class_eval)[ (]")
+_AWK_PIPE: Final = re.compile(r'''"((?:[^"\\\n]|\\.){1,500})" ?\| ?getline|\| ?"((?:[^"\\\n]|\\.){1,500})"''')
 _DECODES: Final = re.compile(
     r"b64decode|base64|decode64|\batob\b|fromhex|unhexlify|marshal\.loads|zlib\.decompress|gzinflate|str_rot13|\brot13\b|\b(?:un)?pack\b"
     r"|\bbytes\(\[|fromCharCode|chr\("
@@ -89,6 +91,14 @@ def deeds(text: str, language: str) -> Iterator[Deed]:
         yield Deed("rule", ("reverse-shell",))
     if _HOMEWARD.search(text):
         yield Deed("deletes", ("~",))
+    if language == "awk":
+        for n, pipe in enumerate(_AWK_PIPE.finditer(text)):
+            if n > _CALLS:
+                raise TooComplex
+            yield Deed("shell", (letters.ansi(pipe.group(1) or pipe.group(2)),))
+    runners = [found.start() for found in _RUNNER.finditer(text)]
+    if _follows(runners, [found.start() for found in _PURE_EVALUATES.finditer(text)], _NEAR):
+        yield Deed("rule", ("generated-code",))
     for words, name, _ in _called(_RUNNER, text):
         yield Deed("command", words) if len(words) > 1 or name.endswith("[") else Deed("shell", words)
     if language in ("perl", "ruby", "php"):

@@ -181,16 +181,17 @@ def _program(text: str) -> str:
 
 
 def _call(walk: Walk, name: str, argv: tuple[Text, ...], feed: Feed | None) -> Text:
+    state = walk.state
     if walk.defining:
         walk.calls.setdefault(walk.defining[-1], set()).add(name)
-    if name in walk.calling:
+    function = state.functions[name]
+    if any(function.body is body for body in walk.calling):
         return UNKNOWN
     if len(walk.calling) > _DEEPEST_CALL:
         raise TooComplex
-    state = walk.state
     positional, state.positional = state.positional, argv[1:]
-    walk.calling = (*walk.calling, name)
-    function, parsed, anchor = state.functions[name], walk.parsed, walk.anchor
+    walk.calling = (*walk.calling, function.body)
+    parsed, anchor = walk.parsed, walk.anchor
     walk.parsed, walk.anchor = function.parsed, function.anchor
     printed = walk.program(function.body, feed)
     walk.parsed, walk.anchor = parsed, anchor
@@ -261,6 +262,8 @@ def _interpret(walk: Walk, kind: Interpreter, name: str, argv: tuple[Text, ...],
         generated = Text(HOLE, generated.taint | INTERACTIVE)
     printed: list[Text] = []
     arguments = told.arguments
+    if told.name is not None:
+        walk.state.set("0", (told.name,))
     for text in told.codes:
         printed.append(run_code(walk, kind.language, text, "code", feed, arguments))
     if told.script is not None:

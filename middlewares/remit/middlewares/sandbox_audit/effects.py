@@ -82,8 +82,6 @@ _READERS: Final = frozenset(
         "nano",
         "emacs",
         "pico",
-        "ed",
-        "ex",
         "open",
         "xdg-open",
         "pandoc",
@@ -129,7 +127,7 @@ _PATTERN_FIRST: Final = frozenset(
     ]
 )
 _COPIES: Final = frozenset(["cp", "mv", "install", "ln", "rsync", "scp", "gcp", "gmv", "link"])
-_WRITERS: Final = frozenset(["touch", "truncate", "sponge", "unlink", "mkdir", "shred", "gshred", "wipe"])
+_WRITERS: Final = frozenset(["touch", "truncate", "sponge", "unlink", "mkdir", "shred", "gshred", "wipe", "patch", "ed", "ex"])
 _MODES: Final = frozenset(["chmod", "chown", "chgrp", "setfacl"])
 _COUNTED: Final = frozenset({"head", "tail", "cut", "sort", "split"})
 _FILE_ARGUMENT: Final = re.compile(r"[^=@<]*[=]?[@<](.+)", re.DOTALL)
@@ -308,7 +306,8 @@ def _copied(walk: Walk, name: str, argv: tuple[Text, ...], feed: Feed | None) ->
         argv, "-t --target-directory -m --mode -o --owner -g --group -S --suffix -e --rsh -P -i -F --exclude --include"
     )
     if name == "install" and flagged(argv, "d", "--directory"):
-        sources, targets = [], found
+        sources: list[Text] = []
+        targets = found
     else:
         sources, targets = (found, into) if into else (found[:-1], found[-1:])
     for source in sources:
@@ -367,7 +366,8 @@ def _packed(walk: Walk, name: str, argv: tuple[Text, ...], feed: Feed | None) ->
     extracts = "x" in mode.lstrip("-").partition("=")[0] or flagged(argv, "x", "--extract", "--get")
     for target in valued(argv, "-C --directory --one-top-level"):
         if extracts:
-            writing(walk, target)
+            if writing(walk, target) == "/":
+                walk.report("system-file")
     if not extracts:
         for target in operands(argv, "-C --directory -X --exclude --exclude-from -T --files-from"):
             reading(walk, target)

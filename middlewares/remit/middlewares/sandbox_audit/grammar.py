@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from remit.middlewares.sandbox_audit import letters
+from remit.middlewares.sandbox_audit.parsing import parsed
 from remit.middlewares.sandbox_audit.scan import scanned
 from remit.middlewares.sandbox_audit.source import Heredoc
 from remit.middlewares.sandbox_audit.taint import Text
@@ -26,9 +26,6 @@ from remit.middlewares.sandbox_audit.tree import (
 )
 from remit.middlewares.sandbox_audit.verdicts import MAX_DEPTH, Budget, Span, TooComplex
 from remit.middlewares.sandbox_audit.wording import WordReader
-
-if TYPE_CHECKING:
-    import tree_sitter
 
 _DECLARATIONS: Final = frozenset({"declaration_command", "unset_command"})
 _REDIRECTS: Final = frozenset({"file_redirect", "herestring_redirect", "heredoc_redirect"})
@@ -51,16 +48,10 @@ _STATEMENTS: Final = (
 _CLAUSES: Final = frozenset({"do_group", "elif_clause", "else_clause", "case_item", "ERROR", "program"})
 _PLAIN: Final = re.compile(r"[\w./:@%,+-]+(?: +[\w./:@%,+=-]+)*", re.ASCII)
 _NO_WORDS: Final = _REDIRECTS | _GROUPS | _CLAUSES | {"variable_assignment", "comment"}
+_ALWAYS: Final = re.compile(r"(?:\[\[?|\(\()\s*(?:[1-9]\d*|true)\s*(?:\]\]?|\)\))")
+"""Tests that never fail."""
 _MISPLACED: Final = frozenset({"then", "do", "done", "fi", "esac", "else", "elif", "}", "}{", ";;"})
 """Words that bash refuses as the name of a command and the grammar takes."""
-
-
-@cache
-def _language() -> tree_sitter.Language:
-    import tree_sitter
-    import tree_sitter_bash
-
-    return tree_sitter.Language(tree_sitter_bash.language())
 
 
 class Parsed:
@@ -105,18 +96,10 @@ class _Reader(WordReader):
     """One parse. Recursion goes as deep as programs are nested, which is bounded."""
 
     def __init__(self, text: str, mark: str, braces: set[int], budget: Budget) -> None:
-        import tree_sitter
-
-        budget.parse()
         super().__init__(text, braces)
         self.mark = mark
         self.placed: list[int] = []
-        parser = tree_sitter.Parser(_language())
-        tree = parser.parse(lambda at, _: self.text[at:], progress_callback=lambda _, __: budget.spent())
-        budget.check()  # a parse that was cut short has no tree worth reading
-        if tree is None:
-            raise TooComplex
-        self.root: Any = tree.root_node
+        self.root = parsed(self.text, budget)
         self.broken = bool(self.root.has_error)
 
     def program(self, nodes: Iterable[Any]) -> Program:
@@ -161,7 +144,26 @@ class _Reader(WordReader):
             return list(self.program(node.children))
         if kind == "redirected_statement":
             return self.redirected(node)
+        if kind == "pipeline":
+            return self.piped(node)
         return [Item(self.node(node))]
+
+    def piped(self, node: Any) -> list[Item]:
+        """A pipeline. What the grammar puts into its first command by mistake, as in ``a && b < f | c``, goes before it."""
+        first, *rest = [child for child in node.children if child.is_named and child.type != "comment"]
+        before: Program = ()
+        sure = True
+        if first.type in ("redirected_statement", "list"):
+            *ahead, last = self.program([first])
+            before, sure, part = tuple(ahead), last.sure, last.node
+        else:
+            part = self.part(first)
+        whole = Pipeline([part, *map(self.part, rest)], node.start_byte, node.end_byte)
+        return [*before, Item(whole, sure=sure)]
+
+    def part(self, node: Any) -> Node:
+        """One command of a pipeline."""
+        return self.simple(node) if node.type == "command" else self.single(self.program([node]), node)
 
     def chain(self, node: Any) -> list[Item]:
         links: list[tuple[Any, bool]] = []  # the grammar nests to the left, as deep as the chain is long
@@ -202,7 +204,8 @@ class _Reader(WordReader):
         return items
 
     def redirect(self, node: Any, extra: list[Any]) -> list[Redirect]:
-        op, descriptor, target = "", "", []
+        op = descriptor = ""
+        target: list[Any] = []
         behind: list[Any] = []
         if node.type == "heredoc_redirect":
             self.broken = True  # the scanner took out all there are
@@ -230,21 +233,14 @@ class _Reader(WordReader):
         kind = node.type
         if kind == "command" or kind in _DECLARATIONS:
             return self.simple(node)
-        if kind == "pipeline":
-            parts: list[Node] = []
-            for child in node.children:
-                if child.is_named and child.type != "comment":
-                    parts.append(
-                        self.simple(child) if child.type == "command" else self.single(self.program([child]), child)
-                    )
-            return Pipeline(parts, node.start_byte, node.end_byte)
         if kind in ("variable_assignment", "variable_assignments"):
             wanted = [node] if kind == "variable_assignment" else node.children
             made = [self.assign(child) for child in wanted if child.type == "variable_assignment"]
             return Simple([], made, [], node.start_byte, node.end_byte)
         if kind == "test_command" or (kind == "compound_statement" and node.children[0].type == "(("):
             first = node.children[0]
-            start = Word((Piece("text", first.type),), first.start_byte, first.end_byte)
+            always = _ALWAYS.fullmatch(self.slice(node.start_byte, node.end_byte)) is not None
+            start = Word((Piece("text", "true" if always else first.type),), first.start_byte, first.end_byte)
             return Simple([start, self.loose(node)], [], [], node.start_byte, node.end_byte)
         if kind == "function_definition":
             named = [child for child in node.children if child.is_named and child.type != "comment"]

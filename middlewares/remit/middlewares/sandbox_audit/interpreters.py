@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple
 from remit.middlewares.sandbox_audit.taint import Text
 from remit.middlewares.sandbox_audit.wrappers import options
 
-Language = Literal["shell", "python", "perl", "ruby", "node", "php", "other"]
+Language = Literal["shell", "python", "perl", "ruby", "node", "php", "awk", "other"]
 
 SHELLS: Final = frozenset(
     [
@@ -58,7 +58,7 @@ _NODE: Final = _interpreter(
     "node", "-e -p --eval --print", "-r -C -i --require --import --loader --conditions --env-file"
 )
 _AWK: Final = _interpreter(
-    "other", "-e --source", "-f -v -F -i -l --file --assign --field-separator", reads=False, operand=True
+    "awk", "-e --source", "-f -v -F -i -l --file --assign --field-separator", reads=False, operand=True
 )
 INTERPRETERS: Final[dict[str, Interpreter]] = {
     **{
@@ -114,6 +114,8 @@ class Runs(NamedTuple):
     script: Text | None = None
     module: tuple[Text, ...] = ()
     """The name of a Python module, and its arguments."""
+    name: Text | None = None
+    """What a shell gets as ``$0``."""
     arguments: tuple[Text, ...] = ()
     """What the program gets."""
     stdin: bool = False
@@ -136,7 +138,7 @@ def runs(kind: Interpreter, argv: tuple[Text, ...]) -> Runs:
             return Runs(module=(value, *argv[at:]))
         elif option == "-f" and value is not None:
             return Runs(script=value, arguments=argv[at:])
-        elif option in ("--version", "-V", "--help", "-h") and kind.language != "other":
+        elif option in ("--version", "-V", "--help", "-h") and kind.language not in ("other", "awk"):
             inert = True
     rest = argv[at:] if len(argv) > 1 else ()
     if codes:
@@ -176,7 +178,7 @@ def _shell(kind: Interpreter, argv: tuple[Text, ...]) -> Runs:
             at += 1
     rest = argv[at:]
     if code:
-        return Runs(codes=rest[:1], arguments=rest[2:])
+        return Runs(codes=rest[:1], name=rest[1] if len(rest) > 1 else None, arguments=rest[2:])
     if checks:
         return Runs(inert=True)
     if reads or not rest:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from remit.middlewares.sandbox_audit import effects, paths
 from remit.middlewares.sandbox_audit.taint import (
+    EMPTY,
     DECODED,
     FETCHED,
     HOLE,
@@ -112,6 +113,9 @@ _SPEAKERS: Final = frozenset(
 _SUMS: Final = frozenset(
     ["wc", "md5sum", "sha1sum", "sha256sum", "sha512sum", "b2sum", "cksum", "sum", "shasum", "true", "test", "["]
 )
+_SILENT: Final = frozenset(
+    [":", "true", "false", "sleep", "wait", "mkdir", "rm", "cp", "mv", "ln", "touch", "chmod", "test", "[", "[[", "((", "exit", "break"]
+)
 
 
 def printed(walk: Walk, name: str, argv: tuple[Text, ...], feed: Feed | None) -> Text:
@@ -119,6 +123,8 @@ def printed(walk: Walk, name: str, argv: tuple[Text, ...], feed: Feed | None) ->
     given = feed.text if feed is not None else None
     if name == "cat":
         return _shown(walk, argv, given)
+    if name in _SILENT:
+        return EMPTY
     taint = OUTPUT
     if name in FETCHERS and not (len(argv) == 2 and argv[1].text in ("--version", "-V", "--help", "-h")):
         taint |= FETCHED
@@ -142,6 +148,9 @@ def printed(walk: Walk, name: str, argv: tuple[Text, ...], feed: Feed | None) ->
             content = walk.state.files.get(paths.resolved(word.text, walk.state.cwd))
             if content is not None:
                 taint |= content.taint
+    if name in ("dirname", "basename") and len(argv) == 2:
+        folder, _, base = argv[1].text.rstrip("/").rpartition("/")
+        return Text(base if name == "basename" else folder or ".", argv[1].taint | taint)
     if name == "find":
         roots = [word.text for word in argv[1:] if word.text.startswith(("/", "~", "."))][:4]
         return Text("\n".join([*roots, HOLE]), taint)

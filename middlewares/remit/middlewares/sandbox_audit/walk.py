@@ -20,6 +20,7 @@ from remit.middlewares.sandbox_audit.taint import (
     EMPTY,
     HOLE,
     OUTPUT,
+    READ,
     SUBSTITUTED,
     UNKNOWN,
     State,
@@ -65,7 +66,7 @@ class Walk:
         self.anchor: Span | None = None
         """The place of a code string; what is found inside of it is found there."""
         self.depth = 0
-        self.calling: tuple[str, ...] = ()
+        self.calling: tuple[Program, ...] = ()
         """Functions that are being walked through."""
         self.calls: dict[str, set[str]] = {}
         """What the functions call, and which of them do so beside themselves."""
@@ -187,7 +188,7 @@ class Walk:
         defining, self.defining = self.defining, (*self.defining, node.name)
         self.calls.setdefault(node.name, set())
         self.state.functions[node.name] = self.known(node)
-        self.calling = (*self.calling, node.name)
+        self.calling = (*self.calling, node.body)
         self.program(node.body, None)
         self.calling = self.calling[:-1]
         self.state, self.defining = state, defining
@@ -237,7 +238,7 @@ class Walk:
         tests = [item.node for item in node.head]
         head = tests[0] if len(tests) == 1 and isinstance(tests[0], Simple) else None
         test = spelled(head) if head is not None else ""
-        always = node.endless or test in (("true", ":", "((", "[", "[[") if node.kind == "while" else ("false",))
+        always = node.endless or test.strip() in (("true", ":") if node.kind == "while" else ("false",))
         if not always and not (node.kind == "while" and not node.head):
             return False
         waiting, found, waits = [*node.bodies], False, False
@@ -278,6 +279,8 @@ class Walk:
             printed.append(self.program(inner, feed))
         for name, values in before.items():
             self.state.restore(name, values)
+        if not readings[0] and node.redirects and not node.assigns and feed is not None and not targets:
+            return Text(feed.text.text, feed.text.taint | READ)  # `$(< file)`
         out = EMPTY if not printed else printed[0] if len(printed) == 1 else blended(printed)
         if not targets:
             return out
@@ -289,14 +292,21 @@ class Walk:
         targets: list[tuple[str, bool]] = []
         for redirect in redirects:
             if redirect.heredoc is not None and self.parsed is not None:
-                feed = Feed(self.body(redirect.heredoc))
+                text = self.body(redirect.heredoc)
+                if redirect.descriptor in ("", "0"):
+                    feed = Feed(text)
+                else:
+                    self.state.files[f"/dev/fd/{redirect.descriptor}"] = text
                 continue
             here = self.here
             target = words.single(redirect.target, self)
             self.here = here
             if redirect.op == "<<<":
                 feed = Feed(Text(target.text + "\n", target.taint))
-            elif redirect.op in ("<&", ">&-", "<&-") or (
+            elif redirect.op == "<&":
+                text = self.state.files.get(f"/dev/fd/{target.text}", UNKNOWN)
+                feed = Feed(text, piped=bool(text.taint & SUBSTITUTED))
+            elif redirect.op in (">&-", "<&-") or (
                 redirect.op == ">&" and (target.text.isdigit() or target.text == "-")
             ):
                 continue
@@ -304,7 +314,9 @@ class Walk:
                 if redirect.descriptor in ("", "0"):
                     feed = Feed(reading(self, target), piped=bool(target.taint & SUBSTITUTED))
                 else:
-                    reading(self, target)
+                    self.state.files[f"/dev/fd/{redirect.descriptor}"] = reading(self, target)
+            elif target.text in _OUTPUT:
+                continue
             else:
                 path = writing(self, target)
                 if redirect.descriptor in ("", "1"):
@@ -387,6 +399,7 @@ def spelled(node: Simple) -> str:
     return " ".join("".join(piece.text for piece in word.pieces) for word in node.words)
 
 
+_OUTPUT: Final = frozenset({"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "/dev/stderr", "/dev/tty"})
 _NOTHING: Final[list[tuple[Text, ...]]] = [()]
 _KEEPS: Final = frozenset(
     ["export", "declare", "local", "readonly", "typeset", "unset", "eval", "exec", ".", "source", ":", "set", "read"]

@@ -55,7 +55,7 @@ def fields(word: Word, shell: Shell) -> list[tuple[Text, ...]]:
     found: list[list[tuple[Text, ...]]] = []
     for spelled in _braces(pattern):
         bits = _TOKEN.split(spelled)
-        spelled_parts = [
+        spelled_parts: list[list[Alternative]] = [
             parts[int(bit)] if n % 2 else [(Text(bit),)] for n, bit in enumerate(bits) if n % 2 or bit
         ]  # fmt: skip
         found.append([_fields(atoms) for atoms in _readings(spelled_parts)])

@@ -105,6 +105,7 @@ WRAPPERS: Final[dict[str, Wrapper]] = {
     "script": _wrapper("-I -O -B -T -t -E --log-in --log-out --log-io", codes="-c --command"),
     "xvfb-run": _wrapper("-n -s -f -e -p -w --server-num --server-args --auth-file --error-file"),
     "dbus-run-session": _wrapper("--config-file", dashes=False),
+    "ssh-agent": _wrapper("-a -t -E -O -P"),
     "fakeroot": _wrapper("-l -s -i -b --lib --faked"),
     "proot": _wrapper("-r -b -w -q -k --rootfs --bind --cwd"),
     "bwrap": _wrapper("", dashes=True),
@@ -169,7 +170,7 @@ WRAPPERS: Final[dict[str, Wrapper]] = {
     "dotenv": _wrapper("-f -e --file"),
     "cargo": _wrapper("-w -x -s -C --watch --exec", subcommands="watch", codes="-x -s"),
     "nix-shell": _wrapper("-p -A -I --packages --attr", codes="--run --command"),
-    "tmux": _wrapper("-c -d -F -n -s -t -x -y -e -L -S -f", skip=1, text=True,
+    "tmux": _wrapper("-c -F -n -s -t -x -y -e -L -S -f", skip=1, text=True,
                      subcommands="new new-session neww new-window split-window splitw respawn-pane respawn-window run-shell run"),
     "screen": _wrapper("-S -c -e -h -p -s -t -T"),
     "start": _wrapper(),
@@ -231,7 +232,7 @@ def options(
 def unwrapped(name: str, argv: tuple[Text, ...]) -> Iterator[Inner]:
     """What ``argv``, whose program is `name`, runs."""
     wrapper = WRAPPERS[name]
-    if name in ("su", "runuser"):
+    if name in ("su", "runuser", "script"):
         yield from _switched(argv, wrapper)
         return
     at = 1
@@ -272,16 +273,22 @@ def unwrapped(name: str, argv: tuple[Text, ...]) -> Iterator[Inner]:
 
 
 def _switched(argv: tuple[Text, ...], wrapper: Wrapper) -> Iterator[Inner]:
-    """What ``su`` runs; its options may stand behind the name of the user."""
-    at = 1
+    """What ``su`` runs; its options may stand behind the name of the user, and behind two dashes."""
+    at, named = 1, False
     while at < len(argv):
         end = at
         for end, option, value in options(argv, wrapper.values | wrapper.codes, at):
             if option in wrapper.codes and value is not None:
                 yield Inner("text", (value,))
-            elif option in ("-u", "--user", "--"):
+            elif option in ("-u", "--user"):
+                named = True
+            elif option == "--" and named:
                 yield Inner("command", argv[end:])
-        at = max(end, at) + 1
+                return
+        if named and end < len(argv):
+            yield Inner("command", argv[end:])
+            return
+        at = end if end > at and argv[end - 1].text == "--" else max(end, at) + 1
 
 
 def with_input(name: str, argv: tuple[Text, ...], given: Text | None) -> tuple[Text, ...]:
