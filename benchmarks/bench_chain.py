@@ -34,7 +34,7 @@ def rows(seconds: float) -> Iterator[Row]:
     with _deployment() as lead:
         for turns, stored, bound in ((20, False, 2.5), (20, True, 2.2), (200, True, 2.2)):
             rounds = max(3, int(seconds * 20 / turns * 4)) if turns < 100 else 3
-            ratio, us, base_us, bytes_ratio = _compare(lead, turns, stored=stored, rounds=rounds)
+            ratio, us, base_us, bytes_ratio, checkpoints = _compare(lead, turns, stored=stored, rounds=rounds)
             where = "SQLite checkpointer" if stored else "no checkpointer"
             yield Row(
                 group="chain",
@@ -46,6 +46,13 @@ def rows(seconds: float) -> Iterator[Row]:
             )
             if stored:
                 yield Row(group="chain", name=f"bytes written in {turns} turns", value=bytes_ratio, bound=2.0)
+                yield Row(
+                    group="chain",
+                    name=f"checkpoints that the chain adds to a turn of {turns}",
+                    value=checkpoints,
+                    unit="nodes",
+                    bound=4,
+                )
         yield Row(
             group="chain",
             name="graph nodes that the chain adds",
@@ -85,10 +92,12 @@ def _bare(model: Any, tool: BaseTool, checkpointer: Any) -> Any:
     return create_agent(model, [tool], checkpointer=checkpointer)
 
 
-def _compare(lead: Callable[..., Any], turns: int, *, stored: bool, rounds: int) -> tuple[float, float, float, float]:
-    """Ratio of the times, microseconds per turn of both sides, ratio of the bytes."""
+def _compare(
+    lead: Callable[..., Any], turns: int, *, stored: bool, rounds: int
+) -> tuple[float, float, float, float, float]:
+    """Ratio of the times, microseconds per turn of both sides, ratio of the bytes, checkpoints more per turn."""
     _converse(lead, 2, stored=stored), _converse(_bare, 2, stored=stored)
-    ratios, times, base_times, sizes = [], [], [], []
+    ratios, times, base_times, sizes, added = [], [], [], [], []
     for index in range(rounds):
         gc.collect()
         sides = [lead, _bare] if index % 2 else [_bare, lead]
@@ -97,16 +106,18 @@ def _compare(lead: Callable[..., Any], turns: int, *, stored: bool, rounds: int)
         times.append(spent[lead][0] / turns)
         base_times.append(spent[_bare][0] / turns)
         sizes.append(spent[lead][1] / max(1, spent[_bare][1]))
+        added.append((spent[lead][2] - spent[_bare][2]) / turns)
     return (
         statistics.median(ratios),
         statistics.median(times) / 1e3,
         statistics.median(base_times) / 1e3,
         statistics.median(sizes),
+        statistics.median(added),
     )
 
 
-def _converse(make: Callable[..., Any], turns: int, *, stored: bool) -> tuple[float, int]:
-    """Nanoseconds of processor time and bytes that one conversation takes."""
+def _converse(make: Callable[..., Any], turns: int, *, stored: bool) -> tuple[float, int, int]:
+    """Nanoseconds of processor time, bytes and checkpoints that one conversation takes."""
     from langchain_core.messages import HumanMessage
     from langgraph.checkpoint.sqlite import SqliteSaver
 
@@ -124,7 +135,9 @@ def _converse(make: Callable[..., Any], turns: int, *, stored: bool) -> tuple[fl
             state = graph.invoke({"messages": [*messages, question]}, config, context=dict(CONTEXT))
             messages = [] if stored else state["messages"]
         spent = time.process_time_ns() - start
-        return spent, _written(saver) if saver is not None else 0
+        if saver is None:
+            return spent, 0, 0
+        return spent, _written(saver), saver.conn.execute("select count(*) from checkpoints").fetchone()[0]
 
 
 _THREADS = itertools.count()

@@ -118,7 +118,14 @@ def _unset(walk: Walk, argv: tuple[Text, ...], feed: Feed | None, sure: bool) ->
 
 def _set(walk: Walk, argv: tuple[Text, ...], feed: Feed | None, sure: bool) -> Text:
     marks = [n for n, word in enumerate(argv) if word.text == "--"]
-    first = next((n for n, word in enumerate(argv) if n and word.text[:1] not in ("-", "+") and argv[n - 1].text not in ("-o", "+o")), len(argv))
+    first = next(
+        (
+            n
+            for n, word in enumerate(argv)
+            if n and word.text[:1] not in ("-", "+") and argv[n - 1].text not in ("-o", "+o")
+        ),
+        len(argv),
+    )
     given = argv[marks[0] + 1 :] if marks and marks[0] < first else argv[first:]
     if given or marks:
         walk.state.positional = given
@@ -148,7 +155,7 @@ def _trap(walk: Walk, argv: tuple[Text, ...], feed: Feed | None, sure: bool) -> 
 
 def _alias(walk: Walk, argv: tuple[Text, ...], feed: Feed | None, sure: bool) -> Text:
     for word in argv[1:]:
-        name, equals, value = word.text.partition("=")
+        _, equals, value = word.text.partition("=")
         if equals and value.strip(HOLE):
             run_code(walk, "shell", Text(value, word.taint), "text", None, ())
     return EMPTY

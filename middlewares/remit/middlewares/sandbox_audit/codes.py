@@ -76,7 +76,7 @@ def run_file(walk: Walk, content: Text, arguments: tuple[Text, ...]) -> None:
 
 def run_code(
     walk: Walk, language: Language, text: Text, way: Way, feed: Feed | None, arguments: tuple[Text, ...]
-) -> Text:  # fmt: skip
+) -> Text:
     """Judge the text of a program.
 
     Args:

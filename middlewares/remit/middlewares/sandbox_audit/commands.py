@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from remit.middlewares.sandbox_audit import effects, habits, outputs, paths
+from remit.middlewares.sandbox_audit import carriers, effects, habits, outputs, paths
 from remit.middlewares.sandbox_audit.builtin import SPECIAL
 from remit.middlewares.sandbox_audit.codes import run_assignment, run_code, run_file
 from remit.middlewares.sandbox_audit.interpreters import Interpreter, interpreter, runs
@@ -119,7 +119,7 @@ def _run(walk: Walk, name: str, argv: tuple[Text, ...], feed: Feed | None, *, su
     if kind is not None:
         effects.files(walk, name, argv, feed)
         return _interpret(walk, kind, name, argv, feed)
-    for inner in habits.inner(name, argv):
+    for inner in carriers.inner(name, argv):
         _inner(walk, inner, feed)
     if name in ("at", "batch") and feed is not None:
         run_code(walk, "shell", feed.text, "text", None, ())

@@ -127,7 +127,9 @@ _PATTERN_FIRST: Final = frozenset(
     ]
 )
 _COPIES: Final = frozenset(["cp", "mv", "install", "ln", "rsync", "scp", "gcp", "gmv", "link"])
-_WRITERS: Final = frozenset(["touch", "truncate", "sponge", "unlink", "mkdir", "shred", "gshred", "wipe", "patch", "ed", "ex"])
+_WRITERS: Final = frozenset(
+    ["touch", "truncate", "sponge", "unlink", "mkdir", "shred", "gshred", "wipe", "patch", "ed", "ex"]
+)
 _MODES: Final = frozenset(["chmod", "chown", "chgrp", "setfacl"])
 _COUNTED: Final = frozenset({"head", "tail", "cut", "sort", "split"})
 _FILE_ARGUMENT: Final = re.compile(r"[^=@<]*[=]?[@<](.+)", re.DOTALL)
@@ -365,9 +367,8 @@ def _packed(walk: Walk, name: str, argv: tuple[Text, ...], feed: Feed | None) ->
     mode = argv[1].shown if len(argv) > 1 else ""
     extracts = "x" in mode.lstrip("-").partition("=")[0] or flagged(argv, "x", "--extract", "--get")
     for target in valued(argv, "-C --directory --one-top-level"):
-        if extracts:
-            if writing(walk, target) == "/":
-                walk.report("system-file")
+        if extracts and writing(walk, target) == "/":
+            walk.report("system-file")
     if not extracts:
         for target in operands(argv, "-C --directory -X --exclude --exclude-from -T --files-from"):
             reading(walk, target)

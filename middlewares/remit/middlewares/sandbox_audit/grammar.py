@@ -31,20 +31,32 @@ _DECLARATIONS: Final = frozenset({"declaration_command", "unset_command"})
 _REDIRECTS: Final = frozenset({"file_redirect", "herestring_redirect", "heredoc_redirect"})
 _GROUPS: Final = frozenset(
     {
-        "compound_statement", "subshell", "if_statement", "while_statement", "for_statement", "c_style_for_statement",
+        "compound_statement",
+        "subshell",
+        "if_statement",
+        "while_statement",
+        "for_statement",
+        "c_style_for_statement",
         "case_statement",
     }
-)  # fmt: skip
+)
 _STATEMENTS: Final = (
     frozenset(
         {
-            "command", "list", "pipeline", "redirected_statement", "negated_command", "variable_assignment",
-            "variable_assignments", "test_command", "function_definition",
+            "command",
+            "list",
+            "pipeline",
+            "redirected_statement",
+            "negated_command",
+            "variable_assignment",
+            "variable_assignments",
+            "test_command",
+            "function_definition",
         }
     )
     | _GROUPS
     | _DECLARATIONS
-)  # fmt: skip
+)
 _CLAUSES: Final = frozenset({"do_group", "elif_clause", "else_clause", "case_item", "ERROR", "program"})
 _PLAIN: Final = re.compile(r"[\w./:@%,+-]+(?: +[\w./:@%,+=-]+)*", re.ASCII)
 _NO_WORDS: Final = _REDIRECTS | _GROUPS | _CLAUSES | {"variable_assignment", "comment"}
@@ -149,7 +161,7 @@ class _Reader(WordReader):
         return [Item(self.node(node))]
 
     def piped(self, node: Any) -> list[Item]:
-        """A pipeline. What the grammar puts into its first command by mistake, as in ``a && b < f | c``, goes before it."""
+        """A pipeline. What the grammar takes into its first command by mistake goes before it: ``a && b < f | c``."""
         first, *rest = [child for child in node.children if child.is_named and child.type != "comment"]
         before: Program = ()
         sure = True

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from remit.middlewares.sandbox_audit import effects, paths
 from remit.middlewares.sandbox_audit.taint import (
-    EMPTY,
     DECODED,
+    EMPTY,
     FETCHED,
     HOLE,
     OUTPUT,
@@ -114,7 +114,26 @@ _SUMS: Final = frozenset(
     ["wc", "md5sum", "sha1sum", "sha256sum", "sha512sum", "b2sum", "cksum", "sum", "shasum", "true", "test", "["]
 )
 _SILENT: Final = frozenset(
-    [":", "true", "false", "sleep", "wait", "mkdir", "rm", "cp", "mv", "ln", "touch", "chmod", "test", "[", "[[", "((", "exit", "break"]
+    [
+        ":",
+        "true",
+        "false",
+        "sleep",
+        "wait",
+        "mkdir",
+        "rm",
+        "cp",
+        "mv",
+        "ln",
+        "touch",
+        "chmod",
+        "test",
+        "[",
+        "[[",
+        "((",
+        "exit",
+        "break",
+    ]
 )
 
 

@@ -55,10 +55,17 @@ _BLOCK_DEVICE: Final = re.compile(
     r"|disk/.*|mapper/.*|mem|kmem|port)$"
 )
 _SECRETS: Final = (
-    "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/master.passwd",
-    "/etc/security/opasswd", "/run/secrets/kubernetes.io/serviceaccount/token",
-    "/var/run/secrets/kubernetes.io/serviceaccount/token", "/proc/1/environ",
-)  # fmt: skip
+    "/etc/shadow",
+    "/etc/shadow-",
+    "/etc/gshadow",
+    "/etc/gshadow-",
+    "/etc/sudoers",
+    "/etc/master.passwd",
+    "/etc/security/opasswd",
+    "/run/secrets/kubernetes.io/serviceaccount/token",
+    "/var/run/secrets/kubernetes.io/serviceaccount/token",
+    "/proc/1/environ",
+)
 _SECRET: Final = re.compile(
     r"/proc/[^/]+/(?:task/[^/]+/)?(?:environ|mem|maps)$|/etc/(?:sudoers\.d|ssh/ssh_host_[^/]*key$)|/etc/shadow[^/]*$"
 )

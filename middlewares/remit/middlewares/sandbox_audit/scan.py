@@ -342,7 +342,7 @@ class _Scanner:
 
 
 def _delimiter(text: str, at: int) -> tuple[str | None, bool, int]:
-    """The word behind ``<<`` without its quotes, whether it had any, and its end; None if there is none to be sure of."""
+    """The word behind ``<<`` without its quotes, whether it had any, and its end; None if that is not certain."""
     while text.startswith((" ", "\t", "\\\n"), at):
         at += 2 if text[at] == "\\" else 1
     letters: list[str] = []

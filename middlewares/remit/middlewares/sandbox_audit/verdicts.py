@@ -21,8 +21,8 @@ MAX_PARSES: Final = 300
 """Texts that are parsed: the command, code strings, bodies of here-documents."""
 MAX_FIELDS: Final = 256
 """Words that one brace expression may expand to."""
-CPU_SECONDS: Final = 0.1
-"""Processor time of the calling thread. Thirty times what a long script needs; only hostile input comes near."""
+CPU_SECONDS: Final = 0.08
+"""Processor time of the calling thread. Several times what a long script needs; only hostile input comes near."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from remit.middlewares.sandbox_audit.codes import run_assignments
 from remit.middlewares.sandbox_audit.commands import run_argv
 from remit.middlewares.sandbox_audit.effects import reading, writing
 from remit.middlewares.sandbox_audit.grammar import Parsed, body_word
+from remit.middlewares.sandbox_audit.loops import is_endless
 from remit.middlewares.sandbox_audit.rules import BY_ID
 from remit.middlewares.sandbox_audit.taint import (
     EMPTY,
@@ -114,7 +115,7 @@ class Walk:
     def deeper(self) -> None:
         """One level further in. Whoever calls this goes back with ``depth -= 1``; what is raised ends the walk."""
         self.depth += 1
-        if self.depth > MAX_DEPTH:
+        if self.depth > 2 * MAX_DEPTH:
             raise TooComplex
 
     def text(self, text: str, feed: Feed | None = None, *, arguments: tuple[Text, ...] | None = None) -> Text:
@@ -212,7 +213,7 @@ class Walk:
             self.state.set(node.name, tuple(listed), sure=sure)
         self.program(node.head, feed)
         looped = node.kind in ("while", "until", "for")
-        if looped and self.is_endless(node):
+        if looped and is_endless(node):
             self.place(node.start, node.end)
             self.report("endless-background")
         before = dict(self.state.variables) if looped else {}
@@ -231,26 +232,6 @@ class Walk:
         if looped and out.text:
             out = Text(HOLE + out.text + HOLE, out.taint)
         return self.delivered(out, targets)
-
-    @staticmethod
-    def is_endless(node: Group) -> bool:
-        """Whether the loop never ends and starts something beside itself each time."""
-        tests = [item.node for item in node.head]
-        head = tests[0] if len(tests) == 1 and isinstance(tests[0], Simple) else None
-        test = spelled(head) if head is not None else ""
-        always = node.endless or test.strip() in (("true", ":") if node.kind == "while" else ("false",))
-        if not always and not (node.kind == "while" and not node.head):
-            return False
-        waiting, found, waits = [*node.bodies], False, False
-        while waiting:
-            for item in waiting.pop():
-                found |= item.background
-                inner = item.node
-                if isinstance(inner, Group):
-                    waiting.extend([inner.head, *inner.bodies])
-                elif isinstance(inner, Simple):
-                    waits |= spelled(inner).partition(" ")[0] in ("wait", "break", "read", "exit", "return")
-        return found and not waits
 
     def simple(self, node: Simple, feed: Feed | None, *, sure: bool) -> Text:
         self.budget.command()
@@ -390,13 +371,6 @@ class Walk:
                     elif callee in self.calls and callee not in seen:
                         seen.add(callee)
                         waiting.append(callee)
-
-
-def spelled(node: Simple) -> str:
-    """The words of a command as they are written."""
-    if node.plain is not None:
-        return " ".join(text.text for text in node.plain)
-    return " ".join("".join(piece.text for piece in word.pieces) for word in node.words)
 
 
 _OUTPUT: Final = frozenset({"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "/dev/stderr", "/dev/tty"})

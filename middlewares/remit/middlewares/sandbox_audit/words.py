@@ -57,7 +57,7 @@ def fields(word: Word, shell: Shell) -> list[tuple[Text, ...]]:
         bits = _TOKEN.split(spelled)
         spelled_parts: list[list[Alternative]] = [
             parts[int(bit)] if n % 2 else [(Text(bit),)] for n, bit in enumerate(bits) if n % 2 or bit
-        ]  # fmt: skip
+        ]
         found.append([_fields(atoms) for atoms in _readings(spelled_parts)])
     return [tuple(itertools.chain.from_iterable(reading)) for reading in _combinations(found)]
 

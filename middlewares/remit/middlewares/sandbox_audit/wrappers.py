@@ -58,10 +58,13 @@ _SUDO: Final = _wrapper(
     rule="other-user",
 )
 _CONTAINER: Final = (
-    "-e -v -w -p -u -l -h -m -c -a -f --env --env-file --volume --mount --workdir --publish --user --name --network --net"
+    "-e -v -w -p -u -l -h -m -c -a -f --env --env-file --volume --mount"
+    " --workdir --publish --user --name --network --net"
     " --hostname --entrypoint --label --memory --cpus --gpus --add-host --device --dns --expose --link --log-driver"
-    " --platform --pull --restart --runtime --shm-size --tmpfs --ulimit --volumes-from --cap-add --cap-drop --security-opt"
-    " --pid --ipc --userns --cidfile --detach-keys --context --index --project-directory --profile --file --project-name"
+    " --platform --pull --restart --runtime --shm-size --tmpfs --ulimit"
+    " --volumes-from --cap-add --cap-drop --security-opt"
+    " --pid --ipc --userns --cidfile --detach-keys --context --index"
+    " --project-directory --profile --file --project-name"
     " -n --namespace --container --kubeconfig --cluster --image --overrides"
 )
 WRAPPERS: Final[dict[str, Wrapper]] = {
@@ -81,20 +84,29 @@ WRAPPERS: Final[dict[str, Wrapper]] = {
     "builtin": _wrapper(),
     "exec": _wrapper("-a"),
     "coproc": _wrapper(assigns=True),
-    "env": _wrapper("-u -C --unset --chdir --block-signal --default-signal --ignore-signal", assigns=True, codes="-S --split-string"),
+    "env": _wrapper(
+        "-u -C --unset --chdir --block-signal --default-signal --ignore-signal", assigns=True, codes="-S --split-string"
+    ),
     "sudo": _SUDO,
     "doas": _wrapper("-u -C", assigns=True, rule="other-user"),
     "pkexec": _wrapper("--user", rule="other-user"),
     "gosu": _wrapper("", skip=1, rule="other-user"),
     "su-exec": _wrapper("", skip=1, rule="other-user"),
-    "setpriv": _wrapper("--reuid --regid --groups --inh-caps --ambient-caps --bounding-set --securebits --selinux-label"),
+    "setpriv": _wrapper(
+        "--reuid --regid --groups --inh-caps --ambient-caps --bounding-set --securebits --selinux-label"
+    ),
     "capsh": _wrapper("", dashes=True),
     "su": _wrapper("-g -G -s -w -C --shell --group", codes="-c --command --session-command", rule="other-user"),
-    "runuser": _wrapper("-u -g -G -s -w --user --shell --group", codes="-c --command --session-command", rule="other-user"),
+    "runuser": _wrapper(
+        "-u -g -G -s -w --user --shell --group", codes="-c --command --session-command", rule="other-user"
+    ),
     "chroot": _wrapper("--userspec --groups", skip=1),
     "unshare": _wrapper("-S -G -R -w --root --wd --setuid --setgid --map-user --map-group"),
     "nsenter": _wrapper("-t -S -G --target --setuid --setgid"),
-    "systemd-run": _wrapper("-u -p -M -H -E -t --unit --property --slice --uid --gid --setenv --working-directory --machine --host --description"),
+    "systemd-run": _wrapper(
+        "-u -p -M -H -E -t --unit --property --slice --uid --gid --setenv"
+        " --working-directory --machine --host --description"
+    ),
     "flock": _wrapper("-w -E --timeout --wait --conflict-exit-code", skip=1, codes="-c --command"),
     "watch": _wrapper("-n --interval -q --equexit", text=True),
     "strace": _wrapper("-o -e -p -s -u -E -a -I -O -S -X -P -b --output --trace --attach --string-limit"),
@@ -125,11 +137,21 @@ WRAPPERS: Final[dict[str, Wrapper]] = {
     "proxychains4": _wrapper("-f"),
     "rlwrap": _wrapper("-C -f -H -P -p -s -w"),
     "entr": _wrapper("", codes=""),
-    "hyperfine": _wrapper("-w -m -M -r -s -n -i -L -P --warmup --min-runs --max-runs --runs --export-json --export-markdown --export-csv", text=True,
-                          codes="-p -c -S --prepare --setup --cleanup"),
-    "parallel": _wrapper("-j -a -I -N -n -L -S --jobs --arg-file --colsep --delay --joblog --results --retries --timeout --tmpdir --workdir", text=True),
+    "hyperfine": _wrapper(
+        "-w -m -M -r -s -n -i -L -P --warmup --min-runs --max-runs --runs --export-json --export-markdown --export-csv",
+        text=True,
+        codes="-p -c -S --prepare --setup --cleanup",
+    ),
+    "parallel": _wrapper(
+        "-j -a -I -N -n -L -S --jobs --arg-file --colsep --delay --joblog"
+        " --results --retries --timeout --tmpdir --workdir",
+        text=True,
+    ),
     "sem": _wrapper("-j --id --jobs --timeout", text=True),
-    "xargs": _wrapper("-a -d -E -e -I -L -n -P -s --arg-file --delimiter --max-args --max-chars --max-lines --max-procs --replace --process-slot-var"),
+    "xargs": _wrapper(
+        "-a -d -E -e -I -L -n -P -s --arg-file --delimiter --max-args"
+        " --max-chars --max-lines --max-procs --replace --process-slot-var"
+    ),
     "busybox": _wrapper(),
     "toybox": _wrapper(),
     "start-stop-daemon": _wrapper("", dashes=True, codes="-x -a --exec --startas"),
@@ -144,8 +166,12 @@ WRAPPERS: Final[dict[str, Wrapper]] = {
     "docker-compose": _wrapper(_CONTAINER, skip=2, remote=True, subcommands="run exec"),
     "kubectl": _wrapper(_CONTAINER, remote=True, subcommands="exec run debug", dashes=True),
     "oc": _wrapper(_CONTAINER, remote=True, subcommands="exec run debug", dashes=True),
-    "uv": _wrapper("--with --python -p --with-requirements --extra --group --env-file --directory --project --index-url --with-editable --package",
-                   skip=1, subcommands="run"),
+    "uv": _wrapper(
+        "--with --python -p --with-requirements --extra --group --env-file"
+        " --directory --project --index-url --with-editable --package",
+        skip=1,
+        subcommands="run",
+    ),
     "uvx": _wrapper("--from --with --python -p --index-url"),
     "pipx": _wrapper("--spec --python", skip=1, subcommands="run"),
     "poetry": _wrapper("-C -P --directory --project", skip=1, subcommands="run"),
@@ -170,8 +196,12 @@ WRAPPERS: Final[dict[str, Wrapper]] = {
     "dotenv": _wrapper("-f -e --file"),
     "cargo": _wrapper("-w -x -s -C --watch --exec", subcommands="watch", codes="-x -s"),
     "nix-shell": _wrapper("-p -A -I --packages --attr", codes="--run --command"),
-    "tmux": _wrapper("-c -F -n -s -t -x -y -e -L -S -f", skip=1, text=True,
-                     subcommands="new new-session neww new-window split-window splitw respawn-pane respawn-window run-shell run"),
+    "tmux": _wrapper(
+        "-c -F -n -s -t -x -y -e -L -S -f",
+        skip=1,
+        text=True,
+        subcommands="new new-session neww new-window split-window splitw respawn-pane respawn-window run-shell run",
+    ),
     "screen": _wrapper("-S -c -e -h -p -s -t -T"),
     "start": _wrapper(),
     "expect": _wrapper("", codes=""),
@@ -180,7 +210,7 @@ WRAPPERS: Final[dict[str, Wrapper]] = {
     "retry": _wrapper("-t -d -m --times --delay --max"),
     "wsl": _wrapper("-d -u --distribution --user"),
     "xterm": _wrapper("-T -title -geometry", codes=""),
-}  # fmt: skip
+}
 for _number in ("i386", "x86_64", "arch"):
     WRAPPERS.setdefault(_number, Wrapper())
 
@@ -193,9 +223,7 @@ class Inner(NamedTuple):
     """The command; or, as a text, a tuple of one."""
 
 
-def options(
-    argv: tuple[Text, ...], values: frozenset[str], at: int = 1
-) -> Iterator[tuple[int, str, Text | None]]:  # fmt: skip
+def options(argv: tuple[Text, ...], values: frozenset[str], at: int = 1) -> Iterator[tuple[int, str, Text | None]]:
     """The options from `at` on: (index of what follows, name, value). Ends at the first operand, or behind ``--``."""
     while at < len(argv):
         text = argv[at].shown
@@ -245,7 +273,7 @@ def unwrapped(name: str, argv: tuple[Text, ...]) -> Iterator[Inner]:
         if at <= len(argv):
             yield Inner("command", argv[at:])
         return
-    for at, option, value in options(argv, wrapper.values | wrapper.codes, at):  # noqa: B007, B020
+    for at, option, value in options(argv, wrapper.values | wrapper.codes, at):  # noqa: B020
         if option in wrapper.codes and value is not None:
             if name == "env":  # what follows goes behind the words of the text
                 yield Inner("text", (joined([value, *argv[at:]], " "),))
