@@ -157,15 +157,12 @@ class ModelConfig(Section):
     """Parameters of the model: `temperature`, `base_url`, …; for `scripted` its `turns`."""
     api_key_env: str | None = None
     """Environment variable with the key; keys never stand in this file."""
-    supports_vision: bool = False
-    supports_thinking: bool = False
 
 
 class ToolConfig(Section):
     """A tool of your own, by class path of the object or of a function that returns one or several."""
 
     use: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
-    group: str = "default"
 
 
 class ToolSearchConfig(Section):
