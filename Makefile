@@ -48,7 +48,7 @@ test: lint
 	$(PY) -m pytest -n auto $(PYTEST_ARGS)
 
 lint: setup
-	$(PY) -m ruff check .
+	$(PY) -m ruff check --no-cache .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	$(BIN)/lint-imports --no-cache --no-logo

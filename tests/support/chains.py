@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from langchain.agents.middleware.types import AgentMiddleware
-from remit.harness.sandbox import build_sandbox_provider
 from tests.support.policies import Policy, Row
 
+from remit.harness.sandbox import build_sandbox_provider
 from remit.harness.services import guarded_access
 from remit.middlewares.slots import Build, Scope
 from remit.providers.guardrails.allowlist import AllowlistProvider

@@ -15,15 +15,15 @@ from typing import Any
 from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
 from langgraph.graph.state import CompiledStateGraph
-from remit.harness.models import build_chosen, choose_model
-from remit.harness.tools import build_tools
 
 from remit.authz.errors import ConfigError
 from remit.authz.gates.arming import refuse_duplicates
 from remit.authz.gates.tools import tool_name
 from remit.harness.deferred import DeferredTools, defer
+from remit.harness.models import build_chosen, choose_model
 from remit.harness.services import Services
 from remit.harness.tool_loading import load_tools
+from remit.harness.tools import build_tools
 from remit.mediation import audit
 from remit.middlewares.approvals import Approvals
 from remit.middlewares.builders import build_chain

@@ -15,11 +15,11 @@ from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.types import Command
 from pydantic import BaseModel, Field
-from remit.middlewares.neutralize import neutralize
 
 from remit.authz import wire
 from remit.authz.enforcer import Enforcer
 from remit.harness.catalogue import Catalogue, Entry
+from remit.middlewares.neutralize import neutralize
 from remit.runtime.capabilities import is_mcp
 from remit.runtime.release import canonical_json
 

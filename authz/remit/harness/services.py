@@ -8,15 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from remit.harness.sandbox import build_sandbox_provider
-from remit.harness.skills_projection import SkillsProjection
-
 from remit.authz.config import AuthorizationConfig, state_dir
 from remit.authz.enforcer import Enforcer
 from remit.authz.errors import ConfigError
 from remit.authz.gates.sandbox import aauthorize_sandbox_execution, authorize_sandbox_execution
 from remit.authz.provider import GuardrailProvider
 from remit.authz.registry import resolve_guardrail_provider
+from remit.harness.sandbox import build_sandbox_provider
+from remit.harness.skills_projection import SkillsProjection
 from remit.runtime.config import AppConfig
 from remit.runtime.sandboxes import SandboxAccess, SandboxProvider
 

@@ -9,9 +9,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from remit.middlewares.approvals import Approvals
+    from remit.middlewares.builders import (
+        build_lead_runtime_middlewares,
+        build_middlewares,
+        build_subagent_runtime_middlewares,
+    )
     from remit.middlewares.dangling_tool_call import DanglingToolCallMiddleware
+    from remit.middlewares.guardrail import GuardrailMiddleware
+    from remit.middlewares.guards import guard
     from remit.middlewares.input_sanitization import InputSanitizationMiddleware
     from remit.middlewares.llm_error_handling import LLMErrorHandlingMiddleware
+    from remit.middlewares.provenance import provenance_kwargs
     from remit.middlewares.read_before_write import ReadBeforeWriteMiddleware
     from remit.middlewares.release import collect_release_policies
     from remit.middlewares.sandbox import SandboxMiddleware
@@ -23,18 +32,8 @@ if TYPE_CHECKING:
     from remit.middlewares.tool_receipt import ToolReceiptMiddleware
     from remit.middlewares.tool_result_meta import normalize_tool_result
     from remit.middlewares.tool_result_sanitization import ToolResultSanitizationMiddleware
-    from remit.middlewares.uploads import UploadsMiddleware
-
-    from remit.middlewares.approvals import Approvals
-    from remit.middlewares.builders import (
-        build_lead_runtime_middlewares,
-        build_middlewares,
-        build_subagent_runtime_middlewares,
-    )
-    from remit.middlewares.guardrail import GuardrailMiddleware
-    from remit.middlewares.guards import guard
-    from remit.middlewares.provenance import provenance_kwargs
     from remit.middlewares.transforms import append_tool_transform
+    from remit.middlewares.uploads import UploadsMiddleware
     from remit.runtime.identity import resolve_runtime_user_id
     from remit.runtime.release import canonical_hash
 

@@ -13,9 +13,8 @@ from remit.middlewares.fusion import Middleware
 from remit.runtime.config import AppConfig
 
 if TYPE_CHECKING:
-    from remit.middlewares.sandbox import Projection
-
     from remit.authz.provider import GuardrailProvider
+    from remit.middlewares.sandbox import Projection
     from remit.runtime.sandboxes import SandboxAccess
 
 Scope = Literal["lead", "bootstrap", "embedded", "subagent"]

@@ -35,11 +35,17 @@ BLOCKED = _rows("verdict_table.txt", "block") + _rows("attacks.txt", "block")
 
 def _is_flat(command: str) -> bool:
     """One line without quotes, groups or keywords: its words may be rewritten one by one."""
-    return "\n" not in command and not re.search(r"['\"`\\#]|\$[({]|<<|\(|\{|\b(?:if|for|while|until|do|case|function)\b", command)
+    return "\n" not in command and not re.search(
+        r"['\"`\\#]|\$[({]|<<|\(|\{|\b(?:if|for|while|until|do|case|function)\b", command
+    )
 
 
 def _in_name(command: str, change: Callable[[str], str], rng: random.Random) -> str | None:
-    places = [found for found in _NAME.finditer(command) if "'" not in command[: found.start()] and '"' not in command[: found.start()]]
+    places = [
+        found
+        for found in _NAME.finditer(command)
+        if "'" not in command[: found.start()] and '"' not in command[: found.start()]
+    ]
     if not places:
         return None
     found = rng.choice(places)
@@ -127,7 +133,7 @@ def _code_string(command: str) -> Iterator[str]:
     yield f"eval {quoted}"
     yield f"bash -c {shlex.quote('eval ' + quoted)}"
     yield f"trap {quoted} EXIT"
-    yield f"code={quoted}; eval \"$code\""
+    yield f'code={quoted}; eval "$code"'
     yield f"sudo bash -lc {quoted}"
     yield f"xargs -I@@ sh -c {quoted}"
     if "{}" not in command:
@@ -150,7 +156,11 @@ def _flat(command: str) -> Iterator[str]:
         yield re.sub(r" (?=\W)(?!\|)(?<!\| )", "$IFS", command)
         if not re.search(r"[;,*{!|]", command.replace(" | ", "")):
             yield " | ".join("{" + ",".join([*piece.split(" "), ""]) + "}" for piece in pieces)
-        yield " | ".join(f"IFS=_; x={piece.replace(' ', '_')}; $x" for piece in pieces) if not re.search(r"[_;|$!]", command) else command
+        yield (
+            " | ".join(f"IFS=_; x={piece.replace(' ', '_')}; $x" for piece in pieces)
+            if not re.search(r"[_;|$!]", command)
+            else command
+        )
     yield re.sub(r"(?<![\w/.-])(rm|curl|wget|sh|bash|cat|cp|mv|tee)(?= )", r"/usr/bin/\1", command)
 
 
