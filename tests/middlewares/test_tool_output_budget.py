@@ -20,6 +20,7 @@ from langgraph.errors import GraphInterrupt
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 from tests.support.agents import STYLES, answers, run
+from tests.support.ids import shown
 from tests.support.memory_sandbox import World
 from tests.support.scripted import call, calls, scripted
 
@@ -520,7 +521,7 @@ async def test_a_bug_costs_the_preview_and_not_the_budget(
         [],
         5,
     ],
-    ids=lambda result: repr(result)[:40],
+    ids=lambda result: shown(result)[:40],
 )
 def test_odd_results_pass(result: Any, bench: Bench) -> None:
     request = ToolCallRequest({"name": None, "id": None, "args": None}, None, None, None)  # type: ignore[typeddict-item,arg-type]
@@ -530,7 +531,7 @@ def test_odd_results_pass(result: Any, bench: Bench) -> None:
 @pytest.mark.parametrize(
     "content",
     [None, b"\xff" * 50_000, {"a": "x" * 50_000}, ["x" * 50_000, None, 5, {"text": 3}, {1: {2}}], 5],
-    ids=lambda c: repr(c)[:20],
+    ids=lambda c: shown(c)[:20],
 )
 def test_odd_content_passes(content: Any, bench: Bench) -> None:
     message = ToolMessage.model_construct(

@@ -17,14 +17,19 @@ from typing import Final
 from remit.middlewares.sandbox_audit.source import Heredoc, Source
 from remit.middlewares.sandbox_audit.verdicts import MAX_DEPTH, Budget, TooComplex
 
-_DIFFERS: Final = re.compile(r"<<|`|\\\n|\n\\|<>|(?<![$\w}])\{[^\s;&|<>(){}]")
+_DIFFERS: Final = re.compile(
+    r"<<|`|\\\n|\n\\|<>|\(\(|(?<![$\w}])\{[^\s;&|<>(){}]|\$[^\w\s({\[@*#?$!'\"`\\-]|\$\{[\w@*]+:[^}]*\$|\bfor[ \t]+\w+[ \t]+do\b"
+)
 _META: Final = " \t\n;&|()<>"
 _RUN: Final = {
-    "cmd": re.compile(r"[\\'\"`$(){<#\n]|(?<![^\s;&|(])(?:case(?=\s[^\n;]*?\sin\s)|esac(?![^\s;&|()]))"),
+    "cmd": re.compile(r"[\\'\"`$(){<#\n]|(?<![^\s;&|(])(?:case(?=\s[^\n;]*?\sin\s)|esac(?![^\s;&|()])|for[ \t]+\w+(?=[ \t]+do\s))"),
     "dq": re.compile(r"[\\\"`$]"),
     "param": re.compile(r"[\\'\"`$}]"),
     "arith": re.compile(r"[\\'\"`$()\]]"),
 }
+_SLICE: Final = re.compile(r"\$\{[\w@*]+(?:\[[^\]]*\])?:(?![-=+?])")
+_LONE: Final = re.compile(r"[^\w\s({\[@*#?$!'\"`\\-]")
+"""What a dollar sign stands in front of when it is a letter."""
 _UNTICK: Final = re.compile(r"\\([`\\$])")
 _UNTICK_QUOTED: Final = re.compile(r"\\([`\\$\"])")
 _BRACKET: Final = re.compile(r"[()]")
@@ -191,6 +196,8 @@ class _Scanner:
                 self.copy(at, at + 2)
                 return at + 2
             self.push(_Frame("cmd", pending=len(self.pending)))
+            if after == "(":
+                return self.apart(at, at + 1)
         elif found == ")":
             if frame.cases == 0 and len(self.stack) > 1:
                 self.close(frame)
@@ -212,8 +219,11 @@ class _Scanner:
             self.copy(at, at + 1)
             return self.bodies(at + 1) if self.pending else at + 1
         else:
-            frame.cases = max(0, frame.cases + (1 if found == "case" else -1))
             self.copy(at, at + len(found))
+            if found.startswith("for"):
+                self.put(";", at + len(found), at + len(found))  # the grammar misses the loop over all arguments
+            else:
+                frame.cases = max(0, frame.cases + (1 if found == "case" else -1))
             return at + len(found)
         self.copy(at, at + 1)
         return at + 1
@@ -246,8 +256,13 @@ class _Scanner:
                 width = 3
             else:
                 self.push(_Frame("cmd", substitution=True, pending=len(self.pending)))
+                if text.startswith("(", at + 2):
+                    return self.apart(at, at + 2)
         elif after == "{":
-            self.push(_Frame("param", quoted=frame.quoted))
+            self.push(_Frame("param", quoted=frame.quoted, substitution=_SLICE.match(text, at) is not None))
+        elif frame.kind == "param" and frame.substitution and (after.isalnum() or after == "_"):
+            self.put("v", at, at + 1)  # an offset is arithmetic: names count without the sign, which the grammar misses
+            return at + 1
         elif after == "[":
             self.push(_Frame("arith", substitution=True))
         elif after == "'" and not frame.quoted:
@@ -257,9 +272,17 @@ class _Scanner:
             self.copy(at, end)
             return end
         elif after not in ("#", "$"):
+            if after and _LONE.match(after):
+                self.put("\\", at, at)
             width = 1
         self.copy(at, at + width)
         return at + width
+
+    def apart(self, at: int, end: int) -> int:
+        """Keep two opening brackets apart that the grammar would take for arithmetic."""
+        self.copy(at, end)
+        self.put(" ", end, end)
+        return end
 
     def backquotes(self, frame: _Frame, at: int) -> int:
         text, end = self.text, at + 1
@@ -281,8 +304,8 @@ class _Scanner:
         inner.run()
         self.doubtful |= inner.doubtful or bool(inner.pending)
         self.flush()
-        self.braces.update(place + self.length + 2 for place in inner.braces)
-        self.put("$(" + "".join(inner.out) + "\n)", at, end + 1)  # the newline ends a comment
+        self.braces.update(place + self.length + 3 for place in inner.braces)
+        self.put("$( " + "".join(inner.out) + "\n)", at, end + 1)  # the newline ends a comment
         return end + 1
 
     def redirection(self, at: int) -> int:

@@ -8,7 +8,7 @@ import re
 from fnmatch import fnmatchcase
 from typing import Any, Final, Protocol
 
-from remit.middlewares.sandbox_audit.taint import HOLE, INTERESTING, RISKY, UNKNOWN, State, Text, blended, joined
+from remit.middlewares.sandbox_audit.taint import HOLE, INTERESTING, READ, RISKY, UNKNOWN, State, Text, blended, joined
 from remit.middlewares.sandbox_audit.tree import Piece, Program, Word
 from remit.middlewares.sandbox_audit.verdicts import MAX_FIELDS, TooComplex
 
@@ -117,8 +117,20 @@ def _readings(parts: list[list[Alternative]]) -> list[list[Atom]]:
     if count == 1:
         return [[atom for part in parts for atom in part[0]]]
     if count > _PRODUCT:
-        raise TooComplex
+        parts = [_narrow(part) for part in parts]
+        if math.prod(map(len, parts)) > 8 * _PRODUCT:
+            raise TooComplex
     return [[atom for part in reading for atom in part] for reading in itertools.product(*parts)]
+
+
+def _narrow(part: list[Alternative]) -> list[Alternative]:
+    """The readings of a part that matter, and one that stands for the others."""
+    kept = [one for one in part if any(atom is not None and _matters(atom) for atom in one)]
+    return kept if len(kept) == len(part) else [*kept, (Text(HOLE, READ),)]
+
+
+def _matters(text: Text) -> bool:
+    return bool(text.taint & RISKY) or text.text.rpartition("/")[2] in INTERESTING
 
 
 def _fields(atoms: list[Atom]) -> tuple[Text, ...]:
