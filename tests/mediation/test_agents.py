@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from langchain.agents import create_agent
@@ -744,10 +744,13 @@ def test_an_inner_agent_uses_the_checkpointer_of_its_caller(asking: Enforcer) ->
 
 
 def test_what_cannot_be_audited() -> None:
-    from fastapi import FastAPI
+    class WebApplication:
+        routes: ClassVar[list[Any]] = []
 
-    with pytest.raises(TypeError, match="FastAPI: web applications cannot be audited, only compiled LangGraph agents"):
-        audit(FastAPI())
+    with pytest.raises(
+        TypeError, match="WebApplication: web applications cannot be audited, only compiled LangGraph agents"
+    ):
+        audit(WebApplication())
     with pytest.raises(TypeError, match="the graph is not compiled"):
         audit(StateGraph(MessagesState))
     with pytest.raises(TypeError, match="only compiled LangGraph agents can be audited, got str"):

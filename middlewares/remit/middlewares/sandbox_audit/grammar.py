@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any, Final
 
 from remit.middlewares.sandbox_audit import letters
@@ -317,7 +318,10 @@ class _Reader(WordReader):
                 self.broken |= made.plain[0].text in _MISPLACED
                 return made
         words: list[Any] = []
-        for child in node.children:
+        children = node.children
+        if b"\n" in self.text[made.start : made.end]:  # two lines in one command: the grammar is mistaken
+            self.broken |= any(b"\n" in self.text[a.end_byte : b.start_byte] for a, b in pairwise(children))
+        for child in children:
             kind = child.type
             if kind not in _NO_WORDS:
                 words.append(child)

@@ -101,6 +101,7 @@ _SECRET_NAME: Final = re.compile(r"key|token|secret|passw|credential|auth|privat
 _OPEN_MODE: Final = re.compile(
     r"[0-7]{0,2}?[0-7][0-7][2367]|(?:[ugo]*[ao][ugo]*)?[+=][rxXst]*w[rwxXst]*|[ugoa]*o[ugoa]*[+=][rxXst]*w[rwxXst]*"
 )
+_LONGEST_MODE: Final = 40
 _MAKES_FS: Final = re.compile(r"mkfs(?:\..+)?|mke2fs|mkswap")
 _ENDLESS_FILE: Final = frozenset({"/dev/zero", "/dev/urandom", "/dev/random", "/dev/full"})
 
@@ -160,6 +161,8 @@ def _mode(walk: Walk, name: str, argv: tuple[Text, ...]) -> None:
         else [word for word in argv[1:] if not word.text.startswith("--")][:3]
     )
     for mode in modes:
+        if len(mode.text) > _LONGEST_MODE:
+            continue
         if _OPEN_MODE.fullmatch(mode.text):
             walk.report("world-writable")
             return

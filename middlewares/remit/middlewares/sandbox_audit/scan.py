@@ -14,21 +14,28 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from remit.middlewares.sandbox_audit.heredocs import delimiter, line_of
 from remit.middlewares.sandbox_audit.source import Heredoc, Source
 from remit.middlewares.sandbox_audit.verdicts import MAX_DEPTH, Budget, TooComplex
 
+# Every pattern is found in time linear in the text: what repeats has an end.
 _DIFFERS: Final = re.compile(
-    r"<<|`|\\\n|\n\\|<>|\(\(|(?<![$\w}])\{[^\s;&|<>(){}]|\$[^\w\s({\[@*#?$!'\"`\\-]|\$\{[\w@*]+:[^}]*\$|\bfor[ \t]+\w+[ \t]+do\b"
+    r"<<|`|\\\n|\n\\|<>|\(\(|(?<![$\w}])\{[^\s;&|<>(){}]|\$[^\w\s({\[@*#?$!'\"`-]"
+    r"|\$\{[\w@*]{1,60}:[^}]{0,60}\$|\bfor[ \t]{1,9}\w{1,60}[ \t]{1,9}do\b"
 )
 _META: Final = " \t\n;&|()<>"
 _RUN: Final = {
-    "cmd": re.compile(r"[\\'\"`$(){<#\n]|(?<![^\s;&|(])(?:case(?=\s[^\n;]*?\sin\s)|esac(?![^\s;&|()])|for[ \t]+\w+(?=[ \t]+do\s))"),
+    "cmd": re.compile(
+        r"[\\'\"`$(){<#\n]|(?<![^\s;&|(])(?:case(?=\s[^\n;]*?\sin\s)|esac(?![^\s;&|()])|for[ \t]+\w+(?=[ \t]+do\s))"
+    ),
     "dq": re.compile(r"[\\\"`$]"),
     "param": re.compile(r"[\\'\"`$}]"),
     "arith": re.compile(r"[\\'\"`$()\]]"),
 }
 _SLICE: Final = re.compile(r"\$\{[\w@*]+(?:\[[^\]]*\])?:(?![-=+?])")
-_LONE: Final = re.compile(r"[^\w\s({\[@*#?$!'\"`\\-]")
+_ASSIGNS: Final = re.compile(r"(?:^|[\s;&|(){}])\w+(?:\[[^\]]*\])?\+?=")
+_UNFINISHED: Final = re.compile(r"(?:[;&|({!]|\( ?\)|(?<![\w.-])(?:then|do|else|elif|if|while|until|in))$")
+_LONE: Final = re.compile(r"[^\w\s({\[@*#?$!'\"`-]")
 """What a dollar sign stands in front of when it is a letter."""
 _UNTICK: Final = re.compile(r"\\([`\\$])")
 _UNTICK_QUOTED: Final = re.compile(r"\\([`\\$\"])")
@@ -48,7 +55,7 @@ def scanned(text: str, budget: Budget, *, body: bool = False) -> Source:
     mark = "@here"
     while mark in text:
         mark += "_"
-    if not body and _DIFFERS.search(text) is None:
+    if not body and _DIFFERS.search(text) is None and not _assigns_twice(text):
         return Source(text, mark)
     found = _Scanner(text, mark, [], budget, body=body, depth=0)
     found.run()
@@ -56,13 +63,14 @@ def scanned(text: str, budget: Budget, *, body: bool = False) -> Source:
 
 
 class _Frame:
-    __slots__ = ("cases", "kind", "nested", "pending", "quoted", "substitution")
+    __slots__ = ("array", "cases", "kind", "nested", "pending", "quoted", "substitution")
 
     def __init__(self, kind: str, *, quoted: bool = False, substitution: bool = False, pending: int = 0) -> None:
         self.kind = kind
         self.quoted = quoted
         self.substitution = substitution
         self.pending = pending
+        self.array = False
         self.cases = 0
         self.nested = 0
 
@@ -84,6 +92,7 @@ class _Scanner:
         self.out: list[str] = []
         self.length = 0
         self.kept = self.kept_to = 0
+        self.stray = -1
         self.stretches: list[tuple[int, int, int]] = []
         self.pending: list[tuple[int, str, bool, bool]] = []
         self.stack = [_Frame("dq" if body else "cmd", quoted=body)]
@@ -191,16 +200,19 @@ class _Scanner:
     def command(self, frame: _Frame, found: str, at: int, after: str) -> int:
         text = self.text
         if found == "(":
-            if after == "(" and self.starts_word(at) and _closes_twice(text, at + 2):
+            if after == "(" and (self.starts_word(at) or text.endswith("for", 0, at)) and _closes_twice(text, at + 2):
                 self.push(_Frame("arith"))
                 self.copy(at, at + 2)
                 return at + 2
             self.push(_Frame("cmd", pending=len(self.pending)))
+            self.stack[-1].array = text[at - 1 : at] == "="
             if after == "(":
                 return self.apart(at, at + 1)
         elif found == ")":
             if frame.cases == 0 and len(self.stack) > 1:
                 self.close(frame)
+            else:
+                self.stray = at
         elif found == "{":
             if self.starts_word(at) and after and after not in _META and after not in "}\r\f\v":
                 self.flush()
@@ -211,11 +223,13 @@ class _Scanner:
             return self.redirection(at)
         elif found == "#":
             if self.starts_word(at):
+                self.end_line(frame, at)
                 end = text.find("\n", at)
                 end = len(text) if end < 0 else end
                 self.copy(at, end)
                 return end
         elif found == "\n":
+            self.end_line(frame, at)
             self.copy(at, at + 1)
             return self.bodies(at + 1) if self.pending else at + 1
         else:
@@ -227,6 +241,15 @@ class _Scanner:
             return at + len(found)
         self.copy(at, at + 1)
         return at + 1
+
+    def end_line(self, frame: _Frame, at: int) -> None:
+        """A line ends here, or a comment begins. Behind two assignments the grammar would go on in the next line."""
+        start = self.text.rfind("\n", 0, at) + 1
+        line = self.text[start:at].rstrip()
+        if frame.array or "=" not in line or _ASSIGNS.search(line) is None or _UNFINISHED.search(line) is not None:
+            return
+        if start + len(line) - 1 != self.stray:  # not behind the pattern of a case
+            self.put(";", at, at)
 
     def close(self, frame: _Frame) -> None:
         self.stack.pop()
@@ -324,7 +347,7 @@ class _Scanner:
             self.copy(at, at + 1)
             return at + 1
         tabs = text.startswith("-", at + 2)
-        word, quoted, end = _delimiter(text, at + 3 if tabs else at + 2)
+        word, quoted, end = delimiter(text, at + 3 if tabs else at + 2)
         if word is None:
             self.doubtful = True
             self.copy(at, at + 2)
@@ -340,7 +363,7 @@ class _Scanner:
         for number, word, quoted, tabs in self.pending:
             start, lines = at, []
             while at < len(self.text):
-                line, at = self.line(at, joined=not quoted)
+                line, at = line_of(self.text, at, joined=not quoted)
                 line = line.lstrip("\t") if tabs else line
                 if line == word:
                     break
@@ -351,50 +374,10 @@ class _Scanner:
         self.pending.clear()
         return at
 
-    def line(self, at: int, *, joined: bool) -> tuple[str, int]:
-        parts: list[str] = []
-        while True:
-            end = self.text.find("\n", at)
-            stop = len(self.text) if end < 0 else end
-            part = self.text[at:stop]
-            if not joined or end < 0 or (len(part) - len(part.rstrip("\\"))) % 2 == 0:
-                parts.append(part)
-                return "".join(parts), stop + (end >= 0)
-            parts.append(part[:-1])
-            at = stop + 1
 
-
-def _delimiter(text: str, at: int) -> tuple[str | None, bool, int]:
-    """The word behind ``<<`` without its quotes, whether it had any, and its end; None if that is not certain."""
-    while text.startswith((" ", "\t", "\\\n"), at):
-        at += 2 if text[at] == "\\" else 1
-    letters: list[str] = []
-    quoted, start = False, at
-    while at < len(text) and text[at] not in _META:
-        letter = text[at]
-        if letter == "\\":
-            if text.startswith("\n", at + 1):
-                at += 2
-                continue
-            quoted = True
-            letters.append(text[at + 1 : at + 2])
-            at += 2
-        elif letter in "'\"":
-            close = text.find(letter, at + 1)
-            if close < 0:
-                return None, False, at
-            quoted = True
-            inside = text[at + 1 : close]
-            if letter == '"' and ("\\" in inside or "`" in inside or "$(" in inside):
-                return None, False, at
-            letters.append(inside)
-            at = close + 1
-        elif letter == "`" or text.startswith(("$(", "$'", '$"', "${"), at):
-            return None, False, at
-        else:
-            letters.append(letter)
-            at += 1
-    return ("".join(letters) if at > start else None), quoted, at
+def _assigns_twice(text: str) -> bool:
+    """Whether there is a line with two assignments that is not the last one."""
+    return text.count("=") > 1 and any(line.count("=") > 1 for line in text.split("\n")[:-1])
 
 
 def _closes_twice(text: str, at: int) -> bool:

@@ -106,10 +106,8 @@ def _worth(choice: list[tuple[Text, ...]]) -> list[tuple[Text, ...]]:
     """The readings that matter, and one that stands for the others."""
     if len(choice) == 1:
         return choice
-    kept = [
-        one for one in choice if any(text.taint & RISKY or text.text.rpartition("/")[2] in INTERESTING for text in one)
-    ]
-    return kept if len(kept) == len(choice) else [*kept, (UNKNOWN,)]
+    kept = [one for one in choice if any(map(_matters, one))]
+    return kept if len(kept) == len(choice) else [*kept, (Text(HOLE, READ),)]
 
 
 def _readings(parts: list[list[Alternative]]) -> list[list[Atom]]:
