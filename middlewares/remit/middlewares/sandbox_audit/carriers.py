@@ -146,7 +146,7 @@ def _editor(argv: tuple[Text, ...]) -> Iterator[Inner]:
             yield Inner("text", (Text(command.partition("!")[2], word.taint),))
 
 
-_SED_RUNS: Final = re.compile(r"(?:^|[;\n{]|\d|\$|/)\s*e\s+([^\n]+)")
+_SED_RUNS: Final = re.compile(r"(?:^|[;\n{\d$/])[ \t]{0,9}e[ \t]+([^\n]+)")
 
 
 def _sed(argv: tuple[Text, ...]) -> Iterator[Inner]:

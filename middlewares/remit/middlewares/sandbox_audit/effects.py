@@ -139,7 +139,9 @@ _REMOTE_NAME: Final = re.compile(r"https?://[^/?#]+/(?:[^?#]*/)?([^/?#]+)")
 def reading(walk: Walk, target: Text) -> Text:
     """A file is read; returns what is in it."""
     path = paths.resolved(target.text, walk.state.cwd)
-    if paths.is_secret(path):
+    if not path.startswith(("/", "~", HOLE)):
+        pass  # somewhere in the workspace
+    elif paths.is_secret(path):
         walk.report("secret-file")
     elif paths.is_credential(path):
         walk.report("credential-file")
@@ -151,6 +153,8 @@ def reading(walk: Walk, target: Text) -> Text:
 def writing(walk: Walk, target: Text) -> str:
     """A file is written; returns its path."""
     path = paths.resolved(target.text, walk.state.cwd)
+    if not path.startswith(("/", "~")):
+        return path
     if paths.is_network(path):
         walk.report("network-device")
     elif paths.is_disk(path):

@@ -59,7 +59,10 @@ _STATEMENTS: Final = (
     | _DECLARATIONS
 )
 _CLAUSES: Final = frozenset({"do_group", "elif_clause", "else_clause", "case_item", "ERROR", "program"})
-_PLAIN: Final = re.compile(r"[\w./:@%,+-]+(?: +[\w./:@%,+=-]+)*", re.ASCII)
+_BARE: Final = r"[\w./:@%,+=-]+|\"[^\"$`\\\n]*\"|'[^'\n]*'"
+_PLAIN: Final = re.compile(rf"[\w./:@%,+-]+(?: +(?:{_BARE}))*", re.ASCII)
+_PLAIN_WORD: Final = re.compile(_BARE, re.ASCII)
+_PLAIN_REDIRECT: Final = re.compile(r"(\d?)(>>|>|<) ?([\w./-]+)", re.ASCII)
 _NO_WORDS: Final = _REDIRECTS | _GROUPS | _CLAUSES | {"variable_assignment", "comment"}
 _ALWAYS: Final = re.compile(r"(?:\[\[?|\(\()\s*(?:[1-9]\d*|true)\s*(?:\]\]?|\)\))")
 """Tests that never fail."""
@@ -217,6 +220,11 @@ class _Reader(WordReader):
         return items
 
     def redirect(self, node: Any, extra: list[Any]) -> list[Redirect]:
+        found = _PLAIN_REDIRECT.fullmatch(self.slice(node.start_byte, node.end_byte))
+        if found is not None:
+            descriptor, op, text = found.groups()
+            start, end = node.start_byte, node.end_byte
+            return [Redirect(op, descriptor, Word((Piece("text", text),), start, end), None, start, end)]
         op = descriptor = ""
         target: list[Any] = []
         behind: list[Any] = []
@@ -314,7 +322,9 @@ class _Reader(WordReader):
         if node.type == "command":
             text = self.slice(made.start, made.end)
             if _PLAIN.fullmatch(text) is not None:  # most commands: no need to ask the grammar for each word
-                made.plain = tuple(map(Text, text.split()))
+                made.plain = tuple(
+                    [Text(word[1:-1] if word[0] in "\"'" else word) for word in _PLAIN_WORD.findall(text)]
+                )
                 self.broken |= made.plain[0].text in _MISPLACED
                 return made
         words: list[Any] = []
@@ -332,9 +342,8 @@ class _Reader(WordReader):
             elif kind != "comment":
                 made.inner.append(self.program([child]))
         made.words = self.words(words)
-        if made.words and len(made.words[0].pieces) == 1:
-            piece = made.words[0].pieces[0]
-            self.broken |= piece.kind == "text" and not piece.quoted and piece.text in _MISPLACED
+        if made.words and all(piece.kind == "text" and not piece.quoted for piece in made.words[0].pieces):
+            self.broken |= "".join(piece.text for piece in made.words[0].pieces) in _MISPLACED
         return made
 
     def assign(self, node: Any) -> Assign:

@@ -162,7 +162,7 @@ def printed(walk: Walk, name: str, argv: tuple[Text, ...], feed: Feed | None) ->
         taint |= given.taint
         if name == "tee":
             return given
-    if name not in _SUMS:
+    if walk.state.files and name not in _SUMS:
         for word in argv[1:]:
             content = walk.state.files.get(paths.resolved(word.text, walk.state.cwd))
             if content is not None:

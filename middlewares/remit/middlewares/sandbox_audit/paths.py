@@ -86,7 +86,8 @@ def resolved(text: str, cwd: str | None) -> str:
     path = text.removeprefix("file://")
     if cwd and not path.startswith(("/", "~", HOLE)):
         path = f"{cwd}/{path}"
-    path = _SLASHES.sub("/", path)
+    if "//" in path:
+        path = _SLASHES.sub("/", path)
     if "/." in path or path.startswith("."):
         parts: list[str] = []
         for part in path.split("/"):
@@ -98,7 +99,7 @@ def resolved(text: str, cwd: str | None) -> str:
             elif part != ".":
                 parts.append(part)
         path = "/".join(parts) or ("/" if path.startswith("/") else ".")
-    found = _ROOT_DOOR.match(path)
+    found = _ROOT_DOOR.match(path) if path.startswith("/pr") else None
     return (path[found.end() :] or "/") if found else path
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from remit.middlewares.sandbox_audit.brackets import Frame, pairs
 from remit.middlewares.sandbox_audit.heredocs import delimiter, line_of
 from remit.middlewares.sandbox_audit.source import Heredoc, Source
 from remit.middlewares.sandbox_audit.verdicts import MAX_DEPTH, Budget, TooComplex
@@ -26,20 +27,23 @@ _DIFFERS: Final = re.compile(
 _META: Final = " \t\n;&|()<>"
 _RUN: Final = {
     "cmd": re.compile(
-        r"[\\'\"`$(){<#\n]|(?<![^\s;&|(])(?:case(?=\s[^\n;]*?\sin\s)|esac(?![^\s;&|()])|for[ \t]+\w+(?=[ \t]+do\s))"
+        r"[\\'\"`$(){<#\n]|(?<![^\s;&|(])"
+        r"(?:case(?=\s[^\n;]{1,300}?\sin\s)|esac(?![^\s;&|()])|for[ \t]{1,9}\w{1,60}(?=[ \t]{1,9}do\s))"
     ),
     "dq": re.compile(r"[\\\"`$]"),
     "param": re.compile(r"[\\'\"`$}]"),
     "arith": re.compile(r"[\\'\"`$()\]]"),
 }
 _SLICE: Final = re.compile(r"\$\{[\w@*]+(?:\[[^\]]*\])?:(?![-=+?])")
-_ASSIGNS: Final = re.compile(r"(?:^|[\s;&|(){}])\w+(?:\[[^\]]*\])?\+?=")
-_UNFINISHED: Final = re.compile(r"(?:[;&|({!]|\( ?\)|(?<![\w.-])(?:then|do|else|elif|if|while|until|in))$")
+_UNFINISHED: Final = re.compile(
+    r"(?:[;&|({!]|\( ?\)|(?<![\w.-])(?:then|do|else|elif|if|while|until|in|time|function[ \t]{1,9}[\w.-]{1,60}))$"
+)
+"""A line that goes on in the next one, or that is ended already."""
 _LONE: Final = re.compile(r"[^\w\s({\[@*#?$!'\"`-]")
 """What a dollar sign stands in front of when it is a letter."""
 _UNTICK: Final = re.compile(r"\\([`\\$])")
 _UNTICK_QUOTED: Final = re.compile(r"\\([`\\$\"])")
-_BRACKET: Final = re.compile(r"[()]")
+_PLAIN_STRING: Final = re.compile(r"\"[^\"\\`$]*\"")
 _ANSI_END: Final = re.compile(r"(?:[^\\']|\\.)*'", re.DOTALL)
 
 
@@ -55,24 +59,12 @@ def scanned(text: str, budget: Budget, *, body: bool = False) -> Source:
     mark = "@here"
     while mark in text:
         mark += "_"
-    if not body and _DIFFERS.search(text) is None and not _assigns_twice(text):
+    joins = "\n" in text and ("|" in text or "=" in text)
+    if not body and not joins and _DIFFERS.search(text) is None:
         return Source(text, mark)
     found = _Scanner(text, mark, [], budget, body=body, depth=0)
     found.run()
     return found.source()
-
-
-class _Frame:
-    __slots__ = ("array", "cases", "kind", "nested", "pending", "quoted", "substitution")
-
-    def __init__(self, kind: str, *, quoted: bool = False, substitution: bool = False, pending: int = 0) -> None:
-        self.kind = kind
-        self.quoted = quoted
-        self.substitution = substitution
-        self.pending = pending
-        self.array = False
-        self.cases = 0
-        self.nested = 0
 
 
 class _Scanner:
@@ -93,9 +85,11 @@ class _Scanner:
         self.length = 0
         self.kept = self.kept_to = 0
         self.stray = -1
+        self.ended = 0
+        self.pairs: dict[int, int] | None = None
         self.stretches: list[tuple[int, int, int]] = []
         self.pending: list[tuple[int, str, bool, bool]] = []
-        self.stack = [_Frame("dq" if body else "cmd", quoted=body)]
+        self.stack = [Frame("dq" if body else "cmd", quoted=body)]
 
     def source(self) -> Source:
         made = Source("".join(self.out), self.mark)
@@ -149,7 +143,14 @@ class _Scanner:
         self.out.append(piece)
         self.length += len(piece)
 
-    def push(self, frame: _Frame) -> None:
+    def is_arithmetic(self, at: int) -> bool:
+        """Whether the two brackets at `at` are closed by two: arithmetic, not a command in a subshell."""
+        if self.pairs is None:
+            self.pairs = pairs(self.text)
+        close = self.pairs.get(at + 1)
+        return close is not None and self.pairs.get(at) == close + 1
+
+    def push(self, frame: Frame) -> None:
         if len(self.stack) + self.depth > 4 * MAX_DEPTH:
             raise TooComplex
         self.stack.append(frame)
@@ -157,7 +158,7 @@ class _Scanner:
     def starts_word(self, at: int) -> bool:
         return at == 0 or self.text[at - 1] in _META or self.text[at - 1] == "`"
 
-    def special(self, frame: _Frame, found: str, at: int) -> int:
+    def special(self, frame: Frame, found: str, at: int) -> int:
         """Deal with what stands at `at`; returns where to go on."""
         text, kind = self.text, frame.kind
         after = text[at + 1 : at + 2]
@@ -179,7 +180,11 @@ class _Scanner:
                     return at + 1
                 self.stack.pop()
             else:
-                self.push(_Frame("dq", quoted=True))
+                plain = _PLAIN_STRING.match(text, at)
+                if plain is not None:
+                    self.copy(at, plain.end())
+                    return plain.end()
+                self.push(Frame("dq", quoted=True))
         elif found == "'":
             if not frame.quoted:
                 close = text.find("'", at + 1)
@@ -197,20 +202,22 @@ class _Scanner:
         self.copy(at, at + 1)
         return at + 1
 
-    def command(self, frame: _Frame, found: str, at: int, after: str) -> int:
+    def command(self, frame: Frame, found: str, at: int, after: str) -> int:
         text = self.text
         if found == "(":
-            if after == "(" and (self.starts_word(at) or text.endswith("for", 0, at)) and _closes_twice(text, at + 2):
-                self.push(_Frame("arith"))
+            if after == "(" and (self.starts_word(at) or text.endswith("for", 0, at)) and self.is_arithmetic(at):
+                self.push(Frame("arith"))
                 self.copy(at, at + 2)
                 return at + 2
-            self.push(_Frame("cmd", pending=len(self.pending)))
+            self.push(Frame("cmd", pending=len(self.pending)))
             self.stack[-1].array = text[at - 1 : at] == "="
+            self.stack[-1].pattern = frame.cases > 0 and not text[text.rfind("\n", 0, at) + 1 : at].strip()
             if after == "(":
                 return self.apart(at, at + 1)
         elif found == ")":
             if frame.cases == 0 and len(self.stack) > 1:
                 self.close(frame)
+                self.stray = at if frame.pattern else self.stray
             else:
                 self.stray = at
         elif found == "{":
@@ -242,21 +249,27 @@ class _Scanner:
         self.copy(at, at + 1)
         return at + 1
 
-    def end_line(self, frame: _Frame, at: int) -> None:
-        """A line ends here, or a comment begins. Behind two assignments the grammar would go on in the next line."""
+    def end_line(self, frame: Frame, at: int) -> None:
+        """A line ends here, or a comment begins. Say so: the grammar goes on in the next line where it should not."""
+        since, self.ended = self.ended, at
+        if frame.array or ("|" not in self.text[since:at] and "=" not in self.text[since:at]):
+            return
         start = self.text.rfind("\n", 0, at) + 1
         line = self.text[start:at].rstrip()
-        if frame.array or "=" not in line or _ASSIGNS.search(line) is None or _UNFINISHED.search(line) is not None:
+        if not line or line.isspace() or _UNFINISHED.search(line) is not None:
+            self.ended = since if line.endswith(("|", "&", "\\")) else at
             return
-        if start + len(line) - 1 != self.stray:  # not behind the pattern of a case
+        if start + len(line) - 1 != self.stray and line.count("[[") <= line.count(
+            "]]"
+        ):  # not behind a pattern, in a test
             self.put(";", at, at)
 
-    def close(self, frame: _Frame) -> None:
+    def close(self, frame: Frame) -> None:
         self.stack.pop()
         if frame.substitution and len(self.pending) > frame.pending:
             self.doubtful = True  # versions of bash do not agree on where such a body begins
 
-    def arithmetic(self, frame: _Frame, found: str, at: int) -> int:
+    def arithmetic(self, frame: Frame, found: str, at: int) -> int:
         width = 1
         if found == "(":
             frame.nested += 1
@@ -271,23 +284,23 @@ class _Scanner:
         self.copy(at, at + width)
         return at + width
 
-    def dollar(self, frame: _Frame, at: int, after: str) -> int:
+    def dollar(self, frame: Frame, at: int, after: str) -> int:
         text, width = self.text, 2
         if after == "(":
-            if text.startswith("(", at + 2) and _closes_twice(text, at + 3):
-                self.push(_Frame("arith"))
+            if text.startswith("(", at + 2) and self.is_arithmetic(at + 1):
+                self.push(Frame("arith"))
                 width = 3
             else:
-                self.push(_Frame("cmd", substitution=True, pending=len(self.pending)))
+                self.push(Frame("cmd", substitution=True, pending=len(self.pending)))
                 if text.startswith("(", at + 2):
                     return self.apart(at, at + 2)
         elif after == "{":
-            self.push(_Frame("param", quoted=frame.quoted, substitution=_SLICE.match(text, at) is not None))
+            self.push(Frame("param", quoted=frame.quoted, substitution=_SLICE.match(text, at) is not None))
         elif frame.kind == "param" and frame.substitution and (after.isalnum() or after == "_"):
             self.put("v", at, at + 1)  # an offset is arithmetic: names count without the sign, which the grammar misses
             return at + 1
         elif after == "[":
-            self.push(_Frame("arith", substitution=True))
+            self.push(Frame("arith", substitution=True))
         elif after == "'" and not frame.quoted:
             found = _ANSI_END.match(text, at + 2)
             self.doubtful |= found is None
@@ -307,7 +320,7 @@ class _Scanner:
         self.put(" ", end, end)
         return end
 
-    def backquotes(self, frame: _Frame, at: int) -> int:
+    def backquotes(self, frame: Frame, at: int) -> int:
         text, end = self.text, at + 1
         while end < len(text) and text[end] != "`":
             end += 2 if text[end] == "\\" else 1
@@ -337,7 +350,7 @@ class _Scanner:
             self.copy(at, at + 3)
             return at + 3
         if text.startswith("<(", at):
-            self.push(_Frame("cmd", substitution=True, pending=len(self.pending)))
+            self.push(Frame("cmd", substitution=True, pending=len(self.pending)))
             self.copy(at, at + 2)
             return at + 2
         if text.startswith("<>", at):
@@ -373,22 +386,3 @@ class _Scanner:
             self.heredocs[number] = Heredoc("".join(lines), not quoted, (start, at))
         self.pending.clear()
         return at
-
-
-def _assigns_twice(text: str) -> bool:
-    """Whether there is a line with two assignments that is not the last one."""
-    return text.count("=") > 1 and any(line.count("=") > 1 for line in text.split("\n")[:-1])
-
-
-def _closes_twice(text: str, at: int) -> bool:
-    """Whether the two open brackets in front of `at` are closed by two: arithmetic, not a command in a subshell."""
-    depth = 0
-    for found in _BRACKET.finditer(text, at):
-        letter = found.group()
-        if letter == "(":
-            depth += 1
-        elif letter == ")":
-            if depth == 0:
-                return text.startswith(")", found.end())
-            depth -= 1
-    return False

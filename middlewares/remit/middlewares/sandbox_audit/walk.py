@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Final, Literal, NamedTuple
 
 from remit.middlewares.sandbox_audit import lexical, words
+from remit.middlewares.sandbox_audit.builtin import SPECIAL
 from remit.middlewares.sandbox_audit.codes import run_assignments
 from remit.middlewares.sandbox_audit.commands import run_argv
 from remit.middlewares.sandbox_audit.effects import reading, writing
@@ -177,11 +178,16 @@ class Walk:
         printed = EMPTY
         for part in node.parts:
             state = self.state
-            self.state = state.branch()
+            if not (isinstance(part, Simple) and part.plain and self.is_program(part.plain[0].text)):
+                self.state = state.branch()
             printed = self.node(part, feed, sure=True)
             self.state = state
             feed = Feed(printed, piped=True)
         return printed
+
+    def is_program(self, name: str) -> bool:
+        """Whether `name` is a program, which changes nothing in the shell."""
+        return name not in SPECIAL and name not in self.state.functions
 
     def define(self, node: Function) -> Text:
         state, self.state = self.state, self.state.branch()

@@ -76,6 +76,8 @@ def single(word: Word | None, shell: Shell) -> Text:
     """`word` where one field is wanted: the value of an assignment, the target of a redirection."""
     if word is None:
         return UNKNOWN
+    if len(word.pieces) == 1 and word.pieces[0].kind == "text":
+        return Text(word.pieces[0].text)
     pieces = tuple(piece if piece.quoted else piece._replace(quoted=True) for piece in word.pieces)
     readings = [_fields(atoms) for atoms in _readings([_piece(piece, shell) for piece in pieces])]
     return blended([joined(list(reading), " ") if reading else Text("") for reading in readings])
@@ -85,6 +87,8 @@ def values(word: Word | None, shell: Shell) -> tuple[Text, ...]:
     """As `single`, with every reading by itself."""
     if word is None:
         return (Text(""),)
+    if len(word.pieces) == 1 and word.pieces[0].kind == "text":
+        return (Text(word.pieces[0].text),)
     pieces = tuple(piece if piece.quoted else piece._replace(quoted=True) for piece in word.pieces)
     readings = [_fields(atoms) for atoms in _readings([_piece(piece, shell) for piece in pieces])]
     return tuple(joined(list(reading), " ") if reading else Text("") for reading in readings)
