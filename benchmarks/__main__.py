@@ -13,6 +13,7 @@ from rich.table import Table
 
 from benchmarks import (
     bench_agent,
+    bench_audit,
     bench_chain,
     bench_decisions,
     bench_filter,
@@ -28,6 +29,7 @@ GROUPS: dict[str, Callable[[float], Iterator[Row]]] = {
     "filter": bench_filter.rows,
     "agent": bench_agent.rows,
     "chain": bench_chain.rows,
+    "shell": bench_audit.rows,
     "load": bench_load.rows,
     "reload": bench_reload.rows,
     "import": bench_import.rows,
