@@ -71,13 +71,19 @@ DOES_NOT_RUN = {
     "a lone dollar": "sed 's/a$/b/' f; grep a$ f; sed s/a$// f",
     "a loop over all arguments": "for i do echo $i; done",
     "two assignments": "x=1 y=2\nfor i in a; do echo $i; done",
+    "a pipeline and the next line": "cat a | sort | uniq\nls > b",
+    "a pipeline, a comment and the next line": "cat a | sort | uniq # x\n[[ -f b ]] && ls",
+    "a pipeline over lines and the next line": "cat a |\n  sort |\n  uniq\nls > b",
+    "a case with pipelines": "case $x in\n(a) cat a | sort | uniq\n;;\nb)\n  x=1 y=2\n;;\nesac > c",
     "arithmetic": "(( x = 1 << 3 ))\necho $((x<<1)) $[1<<2]",
 }
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_it_is_found(name: str) -> None:
-    assert classify(RUNS[name]).verdict == "block"
+    found = classify(RUNS[name])
+    assert found.verdict == "block"
+    assert found.rule_id != "unparseable", "found for the wrong reason"
 
 
 @pytest.mark.parametrize("name", DOES_NOT_RUN)

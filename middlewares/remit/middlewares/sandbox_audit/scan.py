@@ -22,13 +22,14 @@ from remit.middlewares.sandbox_audit.verdicts import MAX_DEPTH, Budget, TooCompl
 # Every pattern is found in time linear in the text: what repeats has an end.
 _DIFFERS: Final = re.compile(
     r"<<|`|\\\n|\n\\|<>|\(\(|(?<![$\w}])\{[^\s;&|<>(){}]|\$[^\w\s({\[@*#?$!'\"`-]"
-    r"|\$\{[\w@*]{1,60}:[^}]{0,60}\$|\bfor[ \t]{1,9}\w{1,60}[ \t]{1,9}do\b"
+    r"|\$\{[\w@*]{1,60}:[^}]{0,60}\$|\bfor[ \t]{1,9}\w{1,60}[ \t]{1,9}do\b|\b(?:time|coproc)\b[^\n]{0,80}[{(]"
 )
 _META: Final = " \t\n;&|()<>"
 _RUN: Final = {
     "cmd": re.compile(
         r"[\\'\"`$(){<#\n]|(?<![^\s;&|(])"
-        r"(?:case(?=\s[^\n;]{1,300}?\sin\s)|esac(?![^\s;&|()])|for[ \t]{1,9}\w{1,60}(?=[ \t]{1,9}do\s))"
+        r"(?:case(?=\s[^\n;]{1,300}?\sin\s)|esac(?![^\s;&|()])|for[ \t]{1,9}\w{1,60}(?=[ \t]{1,9}do\s)"
+        r"|(?:time(?:[ \t]{1,9}-p)?|coproc(?:[ \t]{1,9}\w{1,60})?)(?=[ \t]{1,9}[{(]))"
     ),
     "dq": re.compile(r"[\\\"`$]"),
     "param": re.compile(r"[\\'\"`$}]"),
@@ -223,8 +224,8 @@ class _Scanner:
         elif found == "{":
             if self.starts_word(at) and after and after not in _META and after not in "}\r\f\v":
                 self.flush()
-                self.braces.add(self.length)
-                self.put("\\{", at, at + 1)
+                self.braces.add(self.length + 1)
+                self.put(" \\{", at, at + 1)  # a backslash right behind a newline would join the lines
                 return at + 1
         elif found == "<":
             return self.redirection(at)
@@ -240,6 +241,8 @@ class _Scanner:
             self.copy(at, at + 1)
             return self.bodies(at + 1) if self.pending else at + 1
         else:
+            if found.startswith(("time", "coproc")):
+                return self.dropped(at, at + len(found))
             self.copy(at, at + len(found))
             if found.startswith("for"):
                 self.put(";", at + len(found), at + len(found))  # the grammar misses the loop over all arguments
@@ -313,6 +316,11 @@ class _Scanner:
             width = 1
         self.copy(at, at + width)
         return at + width
+
+    def dropped(self, at: int, end: int) -> int:
+        """Leave out a word in front of a group, which the grammar would take for the first argument of a command."""
+        self.put("", at, end)
+        return end
 
     def apart(self, at: int, end: int) -> int:
         """Keep two opening brackets apart that the grammar would take for arithmetic."""
