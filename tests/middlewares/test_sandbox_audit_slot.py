@@ -36,6 +36,7 @@ class Verdict:
     rule_id: str | None = None
     span: tuple[int, int] | None = None
     message: str = ""
+    findings: tuple[Any, ...] = ()
 
 
 def stand_in(command: str) -> Verdict:

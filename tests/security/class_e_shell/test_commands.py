@@ -154,6 +154,18 @@ async def test_what_is_no_command(deploy: Callable[..., Deployment], noted: Note
         pytest.param("p, role:admin, command, fetched-code, execute, allow,", "curl U | sh", False, id="another-role"),
         pytest.param("p, role:user, command, package-install, execute, deny,", "pip install x", False, id="raised"),
         pytest.param("p, role:user, command, package-install, execute, ask,", "pip install x", False, id="ask"),
+        pytest.param(
+            "p, role:user, command, fetched-code, execute, allow,",
+            "curl U | sh; cat /etc/shadow",
+            False,
+            id="lowered-beside-another-that-blocks",
+        ),
+        pytest.param(
+            "p, role:user, command, package-install, execute, deny,",
+            "sudo ls; pip install x",
+            False,
+            id="raised-behind-another-that-warns",
+        ),
     ],
 )
 async def test_policy_moves_a_verdict(

@@ -28,7 +28,7 @@ from remit.middlewares.shells import settled
 log = logging.getLogger("remit.middlewares")
 
 GUARD: Final = "gate.command"
-_VERDICTS: Final = frozenset({"pass", "warn", "block"})
+_WORSE: Final[dict[Verdict, int]] = {"pass": 0, "warn": 1, "block": 2}
 _NO_RULE: Final = "remit.no-such-rule"
 """A rule id that no rule has. What allows it allows everything."""
 _IN_PLACE: Final = 1_000
@@ -63,6 +63,8 @@ class Finding:
     """The rule of the policy that moved the verdict, or confirmed it."""
     codes: tuple[str, ...] = ()
     """Reason codes of the policy's answer, when it was asked."""
+    others: tuple[Finding, ...] = ()
+    """What else matched, the worst first. A policy that lowers one rule says nothing about the others."""
 
 
 PASSED: Final = Finding(verdict="pass", classified="pass")
@@ -127,20 +129,37 @@ async def found(command: Any, classify: Callable[[str], Any]) -> Finding:
     """What the classifier says about a well-formed command. Never raises: a classifier that fails blocks."""
     try:
         answer = await settled(classify(command))
-        verdict, rule_id, span, message = answer.verdict, answer.rule_id, answer.span, answer.message
-        if verdict not in _VERDICTS or not isinstance(rule_id, str | None):
+        verdict, rule_id = answer.verdict, answer.rule_id
+        if verdict not in _WORSE or not isinstance(rule_id, str | None):
             raise TypeError(f"the classifier answered {verdict!r}, {rule_id!r}")
     except Exception:
         log.exception("a command could not be classified, so it is blocked")
         return _refused("audit-failure", "the command could not be checked")
     if verdict == "pass":
         return PASSED
-    where = None if span is None else (int(span[0]), int(span[1]))
-    return Finding(verdict=verdict, classified=verdict, rule_id=rule_id, span=where, message=str(message or ""))
+    others = [_found(one.severity, one) for one in answer.findings if one.rule_id != rule_id]
+    return replace(_found(verdict, answer), others=tuple(others))
+
+
+def _found(verdict: Verdict, match: Any) -> Finding:
+    where = None if match.span is None else (int(match.span[0]), int(match.span[1]))
+    message = str(match.message or "")
+    return Finding(verdict=verdict, classified=verdict, rule_id=match.rule_id, span=where, message=message)
 
 
 async def ruled(finding: Finding, call: Call, subject: Subject, enforcer: Enforcer | None, port: Port) -> Finding:
-    """`finding` as the policy wants it."""
+    """`finding` as the policy wants it: the worst of what it says about each rule that matched."""
+    worst = await _ruled(finding, call, subject, enforcer, port)
+    for other in finding.others:
+        if worst.verdict == "block":
+            break
+        one = await _ruled(other, call, subject, enforcer, port)
+        if _WORSE[one.verdict] > _WORSE[worst.verdict]:
+            worst = one
+    return worst
+
+
+async def _ruled(finding: Finding, call: Call, subject: Subject, enforcer: Enforcer | None, port: Port) -> Finding:
     if enforcer is None or not enforcer.enabled or finding.rule_id is None or finding.verdict == "pass":
         return finding
     try:
