@@ -59,7 +59,7 @@ def rows(seconds: float) -> Iterator[Row]:
             value=_nodes(lead),
             unit="nodes",
             bound=4,
-            note="before_agent and after_agent run once a run",
+            note="run once a run",
         )
 
 
