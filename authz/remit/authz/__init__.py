@@ -5,8 +5,9 @@ Names are resolved at first use, so that importing this package stays cheap.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from remit.authz.lazy import lazy_names
 
 if TYPE_CHECKING:
     from remit.authz.config import AuthorizationConfig, load_config
@@ -86,16 +87,6 @@ _HOME = {
     "registry": ("resolve_authorization_provider",),
     "types": ("AuthzDecision", "AuthzReason", "AuthzRequest", "Explanation", "Obligation", "Principal"),
 }
-_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+_MODULE_OF = {name: f".{module}" for module, names in _HOME.items() for name in names}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _MODULE_OF)

@@ -9,8 +9,9 @@ Names are resolved at first use: LangChain is imported then and not before.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from remit.authz.lazy import lazy_names
 
 if TYPE_CHECKING:
     from remit.mediation.agents import audit
@@ -20,25 +21,14 @@ if TYPE_CHECKING:
 __all__ = ["POWERS", "POWER_ATTRIBUTE", "MediationError", "Report", "Row", "Standing", "Verdict", "audit"]
 
 _HOME = {
-    "POWERS": "powers",
-    "POWER_ATTRIBUTE": "powers",
-    "MediationError": "report",
-    "Report": "report",
-    "Row": "report",
-    "Standing": "report",
-    "Verdict": "report",
-    "audit": "agents",
+    "POWERS": ".powers",
+    "POWER_ATTRIBUTE": ".powers",
+    "MediationError": ".report",
+    "Report": ".report",
+    "Row": ".report",
+    "Standing": ".report",
+    "Verdict": ".report",
+    "audit": ".agents",
 }
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{home}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -5,8 +5,9 @@ Names are resolved at first use: LangChain is imported then and not before.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from remit.authz.lazy import lazy_names
 
 if TYPE_CHECKING:
     from remit.middlewares.approvals import Approvals
@@ -66,42 +67,31 @@ __all__ = [
 ]
 
 _HOME = {
-    "Approvals": "remit.middlewares.approvals",
-    "DanglingToolCallMiddleware": "remit.middlewares.dangling_tool_call",
-    "GuardrailMiddleware": "remit.middlewares.guardrail",
-    "InputSanitizationMiddleware": "remit.middlewares.input_sanitization",
-    "LLMErrorHandlingMiddleware": "remit.middlewares.llm_error_handling",
-    "ReadBeforeWriteMiddleware": "remit.middlewares.read_before_write",
-    "SandboxAuditMiddleware": "remit.middlewares.sandbox_audit.middleware",
-    "SandboxMiddleware": "remit.middlewares.sandbox",
-    "ThreadDataMiddleware": "remit.middlewares.thread_data",
-    "ToolErrorHandlingMiddleware": "remit.middlewares.tool_error_handling",
-    "ToolOutputBudgetMiddleware": "remit.middlewares.tool_output_budget",
-    "ToolProgressMiddleware": "remit.middlewares.tool_progress",
-    "ToolReceiptMiddleware": "remit.middlewares.tool_receipt",
-    "ToolResultSanitizationMiddleware": "remit.middlewares.tool_result_sanitization",
-    "UploadsMiddleware": "remit.middlewares.uploads",
-    "append_tool_transform": "remit.middlewares.transforms",
-    "build_lead_runtime_middlewares": "remit.middlewares.builders",
-    "build_middlewares": "remit.middlewares.builders",
-    "build_subagent_runtime_middlewares": "remit.middlewares.builders",
+    "Approvals": ".approvals",
+    "DanglingToolCallMiddleware": ".dangling_tool_call",
+    "GuardrailMiddleware": ".guardrail",
+    "InputSanitizationMiddleware": ".input_sanitization",
+    "LLMErrorHandlingMiddleware": ".llm_error_handling",
+    "ReadBeforeWriteMiddleware": ".read_before_write",
+    "SandboxAuditMiddleware": ".sandbox_audit.middleware",
+    "SandboxMiddleware": ".sandbox",
+    "ThreadDataMiddleware": ".thread_data",
+    "ToolErrorHandlingMiddleware": ".tool_error_handling",
+    "ToolOutputBudgetMiddleware": ".tool_output_budget",
+    "ToolProgressMiddleware": ".tool_progress",
+    "ToolReceiptMiddleware": ".tool_receipt",
+    "ToolResultSanitizationMiddleware": ".tool_result_sanitization",
+    "UploadsMiddleware": ".uploads",
+    "append_tool_transform": ".transforms",
+    "build_lead_runtime_middlewares": ".builders",
+    "build_middlewares": ".builders",
+    "build_subagent_runtime_middlewares": ".builders",
     "canonical_hash": "remit.runtime.release",
-    "collect_release_policies": "remit.middlewares.release",
-    "guard": "remit.middlewares.guards",
-    "normalize_tool_result": "remit.middlewares.tool_result_meta",
-    "provenance_kwargs": "remit.middlewares.provenance",
+    "collect_release_policies": ".release",
+    "guard": ".guards",
+    "normalize_tool_result": ".tool_result_meta",
+    "provenance_kwargs": ".provenance",
     "resolve_runtime_user_id": "remit.runtime.identity",
 }
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(home), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

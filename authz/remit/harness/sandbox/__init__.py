@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from remit.authz.lazy import lazy_names
 
 if TYPE_CHECKING:
     from remit.harness.sandbox.bubblewrap import BubblewrapSandboxProvider
@@ -16,20 +17,9 @@ if TYPE_CHECKING:
 __all__ = ["BubblewrapSandboxProvider", "LocalSandboxProvider", "build_sandbox_provider"]
 
 _HOME = {
-    "BubblewrapSandboxProvider": "bubblewrap",
-    "LocalSandboxProvider": "local",
-    "build_sandbox_provider": "registry",
+    "BubblewrapSandboxProvider": ".bubblewrap",
+    "LocalSandboxProvider": ".local",
+    "build_sandbox_provider": ".registry",
 }
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{home}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -5,8 +5,9 @@ Names are resolved at first use: LangChain is imported with the journal and not 
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from remit.authz.lazy import lazy_names
 
 if TYPE_CHECKING:
     from remit.runtime.events.journal import RunJournal
@@ -17,23 +18,12 @@ if TYPE_CHECKING:
 __all__ = ["Event", "EventStore", "EventStoreError", "MemoryEventStore", "RunJournal", "SqliteEventStore"]
 
 _HOME = {
-    "Event": "store",
-    "EventStore": "store",
-    "EventStoreError": "store",
-    "MemoryEventStore": "memory",
-    "RunJournal": "journal",
-    "SqliteEventStore": "sqlite",
+    "Event": ".store",
+    "EventStore": ".store",
+    "EventStoreError": ".store",
+    "MemoryEventStore": ".memory",
+    "RunJournal": ".journal",
+    "SqliteEventStore": ".sqlite",
 }
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{home}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _HOME)
