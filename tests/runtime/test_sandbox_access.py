@@ -20,7 +20,6 @@ from remit.runtime.sandboxes import (
     SandboxAccess,
     SandboxError,
     SandboxUnavailableError,
-    adecided_once,
     decided_once,
     noticed,
     sandbox_id_in,
@@ -182,7 +181,7 @@ async def test_one_decision_for_a_composed_call(access: SandboxAccess, gate: Gat
         assert len(gate.asked) == 3, "and so is another door"
     access.ensure(runtime())
     assert len(gate.asked) == 4
-    async with adecided_once():
+    with decided_once():
         await access.aensure(runtime())
         await access.aensure(runtime())
     assert len(gate.asked) == 5
@@ -201,7 +200,7 @@ async def test_a_denial_is_not_remembered(access: SandboxAccess, gate: Gate) -> 
 
 async def test_scopes_of_parallel_calls_do_not_mix(access: SandboxAccess, gate: Gate) -> None:
     async def composed() -> None:
-        async with adecided_once():
+        with decided_once():
             await access.aensure(runtime())
             await asyncio.sleep(0)
             await access.aensure(runtime())

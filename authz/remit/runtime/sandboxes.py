@@ -13,8 +13,8 @@ A denial by policy is `remit.authz.SandboxAuthorizationError`, no `SandboxError`
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, runtime_checkable
@@ -278,13 +278,6 @@ def decided_once() -> Iterator[None]:
         yield
     finally:
         _DECIDED.reset(token)
-
-
-@asynccontextmanager
-async def adecided_once() -> AsyncIterator[None]:
-    """`decided_once` for the event loop."""
-    with decided_once():
-        yield
 
 
 @contextmanager
