@@ -9,6 +9,7 @@ from typing import Final
 
 from remit.authz.errors import AuthzError
 from remit.middlewares.results import escaped
+from remit.middlewares.token_forms import KNOWN_FORMS
 from remit.runtime.sandboxes import SandboxError
 
 MAX_DETAIL: Final = 500
@@ -23,9 +24,7 @@ _SECRETS: Final = re.compile(
     r"|(?P<name>(?<![\w-])[\w-]{0,40}(?:api[_-]?key|access[_-]?key|token|secret|passw(?:or)?d|pwd|authorization|signature)"
     r"[\"']?\s*[=:]\s*[\"']?(?:(?:bearer|basic|token)\s+)?)[^\s\"'&,;]{3,}"
     r"|(?P<user>://[^/\s:@]*:)[^/\s@]+(?=@)"
-    r"|\b(?:sk|pk|rk|ghp|gho|ghs|ghu|glpat|xox[abprs]|hf|npm|pypi)[-_][A-Za-z0-9_-]{12,}"
-    r"|\bgithub_pat_\w{20,}|\bAKIA[A-Z0-9]{12,}|\bAIza[\w-]{20,}"
-    r"|\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?",
+    rf"|\b{KNOWN_FORMS}",
     re.IGNORECASE,
 )
 _PATHS: Final = re.compile(

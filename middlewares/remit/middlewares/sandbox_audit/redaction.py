@@ -6,6 +6,8 @@ import json
 import re
 from typing import Final
 
+from remit.middlewares.token_forms import KNOWN_FORMS
+
 MASK: Final = "***"
 MAX_COMMAND: Final = 1_000
 """Characters of a command that are logged."""
@@ -41,15 +43,7 @@ _FORMS: Final[tuple[re.Pattern[str], ...]] = (
     re.compile(rf"(?P<kept>\bsshpass\s{{1,10}}-p\s{{0,10}}){_WORD}", re.DOTALL),
     re.compile(r"(?P<kept>\b(?:bearer|basic)\s{1,4})[\w.~+/=-]{8,}", re.IGNORECASE),
     # Tokens that are known by their form.
-    re.compile(
-        r"(?P<kept>(?<![\w-]))(?:"
-        r"(?:sk|pk|rk|ghp|gho|ghs|ghu|ghr|glpat|xox[abeoprs]|hf|npm|pypi|dop_v1|shpat)[-_][A-Za-z0-9_-]{12,}"
-        r"|github_pat_\w{20,}"
-        r"|(?:AKIA|ASIA)[A-Z0-9]{12,}"
-        r"|AIza[\w-]{20,}"
-        r"|eyJ[\w-]{8,}\.[\w-]{4,}(?:\.[\w-]*)?"
-        r")"
-    ),
+    re.compile(rf"(?P<kept>(?<![\w-])){KNOWN_FORMS}"),
 )
 
 
